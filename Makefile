@@ -1,0 +1,42 @@
+# Each target sets .venv up by itself, with the exact versions of constraints.txt.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench format clean
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+# Workers for the tests; `make test WORKERS=0` runs them in one process.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY) ## show what the layer does, in a minute
+	@$(BIN)/python -m maskedcrf demo
+
+test: $(READY) ## every test that needs no GPU, no browser and no real corpus
+	@$(BIN)/python -m pytest -q -n $(WORKERS) -m "not gpu and not slow and not browser and not corpora" $(PYTEST_ARGS)
+
+check: $(READY) ## format, lint, types, layers
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY) ## time the layer and the scorer against peers
+	@$(BIN)/python -m benchmarks
+
+format: $(READY) ## rewrite the files as `make check` wants them
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+clean: ## remove .venv and every cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage coverage.xml dist build
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setting up .venv (once, a few minutes)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
