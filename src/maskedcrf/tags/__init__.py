@@ -1,0 +1,1 @@
+"""Tag schemes, constraints and segments: the rules, on numpy alone."""

@@ -1,0 +1,176 @@
+"""Promises about the project's own files: safe source, examples that run, versions that agree."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import maskedcrf
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+# Loaders and evaluators that run what a file says.
+UNSAFE_MODULES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+UNSAFE_CALLS = {"eval", "exec", "torch.load", "torch.hub.load", "yaml.load", "yaml.unsafe_load"}
+UNSAFE_KEYWORDS = {"trust_remote_code", "allow_pickle"}
+
+
+def unsafe(source: str) -> Iterator[str]:
+    """Each unsafe construct of a Python file, as `line: what`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            module = getattr(node, "module", None) or ""
+            names = {f"{module}.{each.name}".strip(".") for each in node.names} | {module}
+            found = {name for name in names if name.partition(".")[0] in UNSAFE_MODULES or name in UNSAFE_CALLS}
+        elif isinstance(node, ast.Call):
+            found = {ast.unparse(node.func)} & UNSAFE_CALLS
+            found |= {
+                each.arg for each in node.keywords if each.arg in UNSAFE_KEYWORDS and ast.unparse(each.value) != "False"
+            }
+        else:
+            continue
+        yield from (f"{node.lineno}: {name}" for name in found)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "import torch, joblib as j",
+        "from pickle import loads",
+        "from torch import load",
+        "torch.load('x')",
+        "x = yaml.load(f)",
+        "eval('1')",
+        "exec('1')",
+        "AutoModel.from_pretrained(x, trust_remote_code=True)",
+        "AutoModel.from_pretrained(x, trust_remote_code=flag)",
+        "np.load('x', allow_pickle=True)",
+    ],
+)
+def test_the_search_finds_unsafe_code(source: str) -> None:
+    assert list(unsafe(source))
+
+
+@pytest.mark.parametrize(
+    "source", ["model.eval()", "'never pickle'", "f(trust_remote_code=False)", "safetensors.torch.load_file(x)"]
+)
+def test_the_search_leaves_safe_code_alone(source: str) -> None:
+    assert not list(unsafe(source))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_source_file_runs_what_a_file_says(path: Path) -> None:
+    assert not list(unsafe(path.read_text(encoding="utf-8")))
+
+
+def large_negatives(source: str) -> list[str]:
+    """Constants such as `-1e4`, which stand for minus infinity until a score beats them."""
+    return [
+        f"{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.UnaryOp)
+        and isinstance(node.op, ast.USub)
+        and isinstance(node.operand, ast.Constant)
+        and node.operand.value >= 1000
+        and node.operand.value != float("inf")
+    ]
+
+
+def test_the_search_finds_large_negative_constants() -> None:
+    assert large_negatives("x.masked_fill(mask, -1e4)")
+    assert not large_negatives("x.masked_fill(mask, -torch.inf); ignore = -100; y = -1.5")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_illegal_is_never_a_large_negative_number(path: Path) -> None:
+    assert large_negatives(path.read_text(encoding="utf-8")) == []
+
+
+# Examples.
+
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> Iterator[pytest.param]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = path.read_text(encoding="utf-8")
+        for match in PYTHON_BLOCK.finditer(text):
+            line = text.count("\n", 0, match.start()) + 2
+            yield pytest.param(path, line, match[1], id=f"{path.relative_to(ROOT)}:{line}")
+
+
+@pytest.mark.parametrize(("path", "line", "block"), list(examples()))
+def test_the_python_examples_of_the_documentation_run(
+    path: Path, line: int, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if ">>> " in block:
+        test = doctest.DocTestParser().get_doctest(block, {}, path.name, str(path), line - 1)
+        assert doctest.DocTestRunner().run(test).failed == 0
+    else:
+        exec(compile("\n" * (line - 1) + block, path, "exec"), {"__name__": "example"})
+
+
+def test_the_readme_has_examples() -> None:
+    assert [example for example in examples() if example.values[0].name == "README.md"]
+
+
+WITH_DOCTESTS = [path for path in SOURCES if ">>> " in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", WITH_DOCTESTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_examples_in_docstrings_hold(path: Path) -> None:
+    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+    results = doctest.testmod(import_module(module))
+    assert results.attempted
+    assert results.failed == 0
+
+
+# Versions.
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PINS = {
+    canonicalize_name(name): version
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+    for name, version in [line.split("==")]
+}
+REQUIREMENTS = [
+    Requirement(text)
+    for group in [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    for text in group
+    if not text.startswith("maskedcrf")
+]
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
+def test_every_dependency_has_a_lower_bound_and_an_exact_version_above_it(requirement: Requirement) -> None:
+    assert [each.operator for each in requirement.specifier] == [">="]
+    assert PINS[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def test_exact_versions_are_plain() -> None:
+    assert all(re.fullmatch(r"[0-9][0-9a-z.]*", version) for version in PINS.values())
+    assert PINS["torch"] == "2.13.0"
+
+
+def test_the_extra_named_all_names_all_extras() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert Requirement(extras["all"][0]).extras == extras.keys() - {"all", "dev"}
+
+
+def test_the_changelog_knows_this_version() -> None:
+    headings = re.findall(r"^## \[?([^\]\s]+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert maskedcrf.__version__ in headings
