@@ -1,0 +1,1 @@
+"""The distribution over legal paths: reference, kernels, dispatch and the layer."""

@@ -1,0 +1,176 @@
+"""What callers give, checked at the door; and errors that say which row, position and tags were at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from maskedcrf.crf import reference
+from maskedcrf.errors import ConstraintError, IllegalPathError, ShapeError
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import TagMatrices
+
+
+def one_of(value: str, name: str, choices: Any) -> None:
+    """A mode is one of its words."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
+
+
+def emissions(given: Tensor, size: int, device: torch.device) -> Tensor:
+    """Emissions (B, T, D) in float32 or wider."""
+    if given.ndim != 3 or given.shape[2] != size:
+        raise ShapeError(f"emissions must be (B, T, {size}), got {tuple(given.shape)}")
+    if not given.is_floating_point():
+        raise ShapeError(f"emissions must be floating point, got {given.dtype}")
+    if given.device != device:
+        raise ShapeError(f"emissions are on {given.device}, the layer is on {device}: move one of them")
+    return given if given.dtype in (torch.float32, torch.float64) else given.float()
+
+
+def mask(given: Tensor | None, emissions: Tensor) -> Tensor:
+    """A Boolean mask (B, T); all on where none is given. Integer masks of 0 and 1 are taken as Boolean."""
+    shape = emissions.shape[:2]
+    if given is None:
+        return torch.ones(shape, dtype=torch.bool, device=emissions.device)
+    if given.shape != shape:
+        raise ShapeError(f"mask must be {tuple(shape)} like the emissions, got {tuple(given.shape)}")
+    if given.is_floating_point():
+        raise ShapeError(f"mask must be Boolean, got {given.dtype}: write mask > 0 or mask.bool()")
+    return given.to(device=emissions.device, dtype=torch.bool)
+
+
+def tags(given: Tensor, mask: Tensor) -> Tensor:
+    """Tag ids (B, T) as int64."""
+    if given.shape != mask.shape:
+        raise ShapeError(f"tags must be {tuple(mask.shape)} like the emissions, got {tuple(given.shape)}")
+    if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+        raise ShapeError(f"tags must be integers, got {given.dtype}")
+    return given.to(device=mask.device, dtype=torch.long)
+
+
+def narrow(emissions: Tensor, allowed: Tensor) -> Tensor:
+    """Emissions that are -inf where a tag is not allowed."""
+    if allowed.shape != emissions.shape:
+        raise ShapeError(f"allowed must be {tuple(emissions.shape)} like the emissions, got {tuple(allowed.shape)}")
+    if allowed.dtype != torch.bool:
+        raise ShapeError(f"allowed must be Boolean, got {allowed.dtype}")
+    return emissions.masked_fill(~allowed.to(emissions.device), -torch.inf)
+
+
+def scale(emissions: Tensor, weights: Tensor) -> Tensor:
+    """Emissions times the weight of their tag; what is excluded stays so, whatever the weight."""
+    excluded = emissions == -torch.inf
+    return (emissions.masked_fill(excluded, 0) * weights).masked_fill(excluded, -torch.inf)
+
+
+def class_weights(given: Sequence[float] | Tensor | None, size: int) -> Tensor | None:
+    """(D,) weights, finite and not negative."""
+    if given is None:
+        return None
+    weights = torch.as_tensor(given, dtype=torch.float32)
+    if weights.shape != (size,):
+        raise ShapeError(f"weights must be ({size},), one a tag, got {tuple(weights.shape)}")
+    if not (weights.isfinite() & (weights >= 0)).all():
+        raise ShapeError("weights must be finite and not negative")
+    return weights
+
+
+def spans(
+    given: Sequence[Sequence[tuple[int, int, str]]], mask: Tensor, matrices: TagMatrices
+) -> tuple[Tensor, Tensor]:
+    """Spans as rows of (row, start, end) and the tags of their types: (N, 3) and (N, D)."""
+    if len(given) != len(mask):
+        raise ShapeError(f"spans must hold one list for each of the {len(mask)} rows, got {len(given)}")
+    lengths = mask.sum(1).tolist()
+    index, members = [], []
+    for row, found in enumerate(given):
+        for start, end, kind, *_ in found:
+            if not 0 <= start < end <= lengths[row]:
+                raise ShapeError(f"row {row}: span ({start}, {end}) leaves its {lengths[row]} labelled positions")
+            if kind not in matrices.types:
+                raise ConstraintError(f"row {row}: no tag has the type {kind!r}; types are {', '.join(matrices.types)}")
+            index.append((row, start, end))
+            members.append((matrices.type_index[:-1] == matrices.types.index(kind)).tolist())
+    member = torch.tensor(members, dtype=torch.bool, device=mask.device).view(-1, len(matrices.type_index) - 1)
+    return torch.tensor(index, dtype=torch.long, device=mask.device).view(-1, 3), member
+
+
+class Pending:
+    """Raises where a row has no legal path or an illegal gold path.
+
+    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so the
+    result is copied in the background and looked at in a later call, as CUDA's own errors are.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: tuple[Any, ...] | None = None
+
+    def check(self, results: Tensor, lattice: Sequence[Tensor], tags: Tensor | None, constraints: Constraints) -> None:
+        """Look at `results` (B,), which must be finite."""
+        if torch.compiler.is_compiling():
+            return
+        results = results.detach()
+        if not results.is_cuda:
+            if not results.isfinite().all():
+                explain(results, lattice, tags, constraints)
+            return
+        if torch.cuda.is_current_stream_capturing():
+            return
+        if self._waiting is not None and self._waiting[0].query():
+            _, copy, *rest = self._waiting
+            self._waiting = None
+            if not copy.isfinite().all():
+                explain(copy, *rest)
+        if self._waiting is None:
+            copy = results.to("cpu", non_blocking=True)
+            ready = torch.cuda.Event()
+            ready.record()
+            detached = [part.detach() for part in lattice]
+            self._waiting = (ready, copy, detached, tags, constraints)
+
+
+def explain(results: Tensor, lattice: Sequence[Tensor], tags: Tensor | None, constraints: Constraints) -> None:
+    """Raise the error that names the first row at fault: what, where, and what to do."""
+    row = int((~results.isfinite()).cpu().nonzero()[0])
+    emissions, mask, transitions, start, end = (part.detach().cpu() for part in lattice)
+    positions = mask[row].nonzero().squeeze(1)
+    scores = emissions[row, positions]
+    spoilt = (scores.isnan() | (scores == torch.inf)).any(1).nonzero()
+    if len(spoilt):
+        raise IllegalPathError(f"row {row}, position {int(positions[spoilt[0]])}: emissions are NaN or infinite")
+    if not all((part.isfinite() | (part == -torch.inf)).all() for part in (transitions, start, end)):
+        raise IllegalPathError("the transition scores are NaN or infinite: has training diverged?")
+    if tags is not None:
+        _explain_gold(row, scores, tags[row].cpu()[positions], positions, constraints)
+    one_row = (emissions[row : row + 1].double(), mask[row : row + 1])
+    if reference.log_partition(*one_row, transitions.double(), start.double(), end.double()).isfinite().all():
+        raise IllegalPathError(f"row {row}: scores are too large for {emissions.dtype}")
+    raise IllegalPathError(
+        f"row {row}: no legal path over its {len(positions)} labelled positions; "
+        f"widen `allowed` there, or the constraint's start and end"
+    )
+
+
+def _explain_gold(row: int, scores: Tensor, gold: Tensor, positions: Tensor, constraints: Constraints) -> None:
+    names = constraints.tags
+    for tag, position in zip(gold.tolist(), positions.tolist(), strict=True):
+        if not 0 <= tag < len(names):
+            remedy = ": pass mask=tags != -100" if tag == reference.PAD else ""
+            known = f"ids run from 0 to {len(names) - 1}"
+            raise IllegalPathError(f"row {row}, position {position}: {tag} is no tag id, {known}{remedy}")
+    forbidden = scores.gather(1, gold[:, None]).squeeze(1) == -torch.inf
+    if forbidden.any():
+        at = int(forbidden.nonzero()[0])
+        place = f"row {row}, position {int(positions[at])}"
+        raise IllegalPathError(f"{place}: gold tag {names[gold[at]]} is not in the allowed set")
+    for step, before, after in constraints.violations(gold.tolist()):
+        at = int(positions[min(step, len(positions) - 1)])
+        rules = constraints.scheme.name if constraints.scheme else "the constraint"
+        raise IllegalPathError(
+            f"row {row}, position {at}: gold steps from {before or 'the start'} to {after or 'the end'}, "
+            f"which {rules} forbids; repair or drop the sentence"
+        )

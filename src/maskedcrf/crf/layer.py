@@ -1,0 +1,295 @@
+"""MaskedCRF: a linear-chain CRF whose path space holds only the legal paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from maskedcrf.crf import checks, dispatch, reference
+from maskedcrf.errors import ConstraintError
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import Scheme
+
+MaskMode = Literal["train", "decode", "off"]
+Reduction = Literal["mean", "sum", "token_mean", "none"]
+Weighting = Literal["emission", "emission_transition", "lannoy"]
+
+
+class MaskedCRF(nn.Module):
+    """A distribution over the legal tag paths of each row of a batch.
+
+    >>> crf = MaskedCRF(["O", "B-PER", "I-PER"], scheme="BIO")
+    >>> emissions = torch.tensor([[[1.0, 0.0, 5.0], [0.0, 0.0, 5.0]]])
+    >>> crf.decode(emissions)                       # never I-PER first, whatever the scores
+    [[1, 2]]
+
+    Everything is batch first: emissions (B, T, D), tags (B, T), and a Boolean mask (B, T) of any pattern, True
+    where a position is labelled; the lattice runs over those positions only, the others are not read.
+    Transitions are [from, to]. `allowed` (B, T, D), which every method takes, narrows the tags per position.
+
+    Args:
+        rules: a `Constraints`, or the list of tags together with `scheme`.
+        scheme: the tagging scheme of the tags, by name or as a `Scheme`; None leaves every path legal.
+        mask: the paper's variants in one word. `train`: illegal paths are out of the loss and of every answer;
+            `decode`: out of the answers only; `off`: a conventional CRF.
+        backend: `auto`, or one of `reference`, `cpu`, `gpu` by force.
+        weights: (D,) class weights, used by the loss as `weighting` says (the three ways of AllenNLP).
+    """
+
+    def __init__(
+        self,
+        rules: Constraints | Sequence[str],
+        scheme: str | Scheme | None = None,
+        *,
+        mask: MaskMode = "train",
+        backend: str = "auto",
+        weights: Sequence[float] | Tensor | None = None,
+        weighting: Weighting = "emission",
+    ) -> None:
+        super().__init__()
+        checks.one_of(mask, "mask", MaskMode)
+        checks.one_of(weighting, "weighting", Weighting)
+        self.constraints = _constraints(rules, scheme)
+        self.mask_mode: MaskMode = mask
+        self.weighting: Weighting = weighting
+        self.backend = dispatch.known_backend(backend)
+        size = len(self.constraints)
+        self.start_transitions = nn.Parameter(torch.empty(size))
+        self.end_transitions = nn.Parameter(torch.empty(size))
+        self.transitions = nn.Parameter(torch.empty(size, size))
+        self.illegal: Tensor
+        self.illegal_start: Tensor
+        self.illegal_end: Tensor
+        self.weights: Tensor | None
+        # Not persistent: a state dict holds the three parameters alone, as pytorch-crf's does.
+        self.register_buffer("illegal", torch.from_numpy(~self.constraints.legal), persistent=False)
+        self.register_buffer("illegal_start", torch.from_numpy(~self.constraints.start), persistent=False)
+        self.register_buffer("illegal_end", torch.from_numpy(~self.constraints.end), persistent=False)
+        self.register_buffer("weights", checks.class_weights(weights, size), persistent=False)
+        self._pending = checks.Pending()
+        self.reset_parameters()
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags, in the order of their ids."""
+        return self.constraints.tags
+
+    def reset_parameters(self) -> None:
+        """Draw all transition scores from U(-0.1, 0.1), as pytorch-crf does."""
+        for parameter in (self.start_transitions, self.end_transitions, self.transitions):
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def forward(
+        self,
+        emissions: Tensor,
+        tags: Tensor,
+        mask: Tensor | None = None,
+        *,
+        allowed: Tensor | None = None,
+        reduction: Reduction = "mean",
+    ) -> Tensor:
+        """The loss: negative log-likelihood of `tags` (B, T), by default the mean over the rows.
+
+        Labels where the mask is off are not read (they may be -100). An illegal gold path raises an
+        `IllegalPathError` that names row, position and the two tags.
+        """
+        checks.one_of(reduction, "reduction", Reduction)
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        tags = checks.tags(tags, mask)
+        lattice = self._lattice(emissions, mask, masked=self.mask_mode == "train", weighted=True)
+        if self.weights is not None and self.weighting == "lannoy":
+            losses = reference.lannoy_loss(lattice[0], tags, *lattice[1:], self.weights.to(lattice[0].dtype))
+        else:
+            losses = dispatch.negative_log_likelihood(lattice[0], tags, *lattice[1:], backend=self.backend)
+        self._pending.check(losses, lattice, tags, self.constraints)
+        return _reduce(losses, mask, reduction)
+
+    def log_prob(
+        self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None
+    ) -> Tensor:
+        """(B,): log P(tags); -inf for an illegal path."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        tags = checks.tags(tags, mask)
+        lattice = self._lattice(emissions, mask)
+        return -dispatch.negative_log_likelihood(lattice[0], tags, *lattice[1:], backend=self.backend)
+
+    def log_partition(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
+        """(B,): log of the summed exp-scores of all legal paths."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        lattice = self._lattice(emissions, mask)
+        result = dispatch.log_partition(*lattice, backend=self.backend)
+        self._pending.check(result, lattice, None, self.constraints)
+        return result
+
+    def partial_loss(
+        self,
+        emissions: Tensor,
+        allowed: Tensor,
+        mask: Tensor | None = None,
+        *,
+        reduction: Reduction = "mean",
+    ) -> Tensor:
+        """-log P(the path stays inside the `allowed` (B, T, D) sets): training on partial annotation.
+
+        A position with one allowed tag is labelled, one with several is ambiguous, one with all is unknown.
+        """
+        checks.one_of(reduction, "reduction", Reduction)
+        emissions, mask = self._prepare(emissions, mask, None)
+        narrowed = checks.narrow(emissions, allowed)
+        masked = self.mask_mode == "train"
+        inside_lattice = self._lattice(narrowed, mask, masked=masked)
+        inside = dispatch.log_partition(*inside_lattice, backend=self.backend)
+        whole = dispatch.log_partition(*self._lattice(emissions, mask, masked=masked), backend=self.backend)
+        self._pending.check(inside, inside_lattice, None, self.constraints)
+        return _reduce(whole - inside, mask, reduction)
+
+    def decode(
+        self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None
+    ) -> list[list[int]]:
+        """The best legal path of each row, as a list of the tag ids of its labelled positions."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        lattice = self._lattice(emissions.detach(), mask)
+        paths = dispatch.viterbi(*lattice, backend=self.backend)
+        self._pending.check(paths.scores, lattice, None, self.constraints)
+        return dispatch.to_lists(paths.tags, mask)
+
+    def decode_tensor(
+        self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None, pad: int = reference.PAD
+    ) -> Tensor:
+        """(B, T): the best legal path of each row, `pad` where not labelled; no host synchronisation."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        lattice = self._lattice(emissions.detach(), mask)
+        paths = dispatch.viterbi(*lattice, backend=self.backend)
+        self._pending.check(paths.scores, lattice, None, self.constraints)
+        return paths.tags if pad == reference.PAD else paths.tags.masked_fill(~mask, pad)
+
+    def nbest(
+        self, emissions: Tensor, mask: Tensor | None = None, *, k: int, allowed: Tensor | None = None
+    ) -> list[list[tuple[list[int], float]]]:
+        """The k best legal paths of each row, best first, as (tag ids, log-probability); fewer if there are fewer."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, got {k}")
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        lattice = self._lattice(emissions.detach(), mask)
+        paths = dispatch.nbest(*lattice, k, backend=self.backend)
+        self._pending.check(paths.scores[:, 0], lattice, None, self.constraints)
+        normaliser = dispatch.log_partition(*lattice, backend=self.backend)
+        log_probs = (paths.scores - normaliser[:, None]).tolist()
+        ids = [dispatch.to_lists(paths.tags[:, rank], mask) for rank in range(k)]
+        return [
+            [(ids[rank][row], log_probs[row][rank]) for rank in range(k) if log_probs[row][rank] > -torch.inf]
+            for row in range(len(mask))
+        ]
+
+    def marginals(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
+        """(B, T, D): P(tag at position); zero where not labelled. Differentiable."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        lattice = self._lattice(emissions, mask)
+        self._check_path_exists(lattice)
+        return dispatch.marginals(*lattice, backend=self.backend)
+
+    def sample(
+        self,
+        emissions: Tensor,
+        mask: Tensor | None = None,
+        *,
+        n: int = 1,
+        allowed: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """(B, n, T): n legal paths of each row drawn by their probability, -100 where not labelled."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        lattice = self._lattice(emissions.detach(), mask)
+        self._check_path_exists(lattice)
+        shape = (len(mask), n, mask.shape[1])
+        uniforms = torch.rand(shape, dtype=torch.float64, generator=generator, device=emissions.device)
+        return dispatch.sample(*lattice, uniforms, backend=self.backend)
+
+    def entropy(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
+        """(B,): entropy of the path distribution in nats; 0 where one path is certain. Differentiable."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        lattice = self._lattice(emissions, mask)
+        self._check_path_exists(lattice)
+        return reference.entropy(*lattice).to(emissions.dtype)
+
+    def span_probability(
+        self,
+        emissions: Tensor,
+        spans: Sequence[Sequence[tuple[int, int, str]]],
+        mask: Tensor | None = None,
+        *,
+        allowed: Tensor | None = None,
+    ) -> list[Tensor]:
+        """Per row, (N,): exact P(this very segment is in the path) for each (start, end, type) of that row.
+
+        Positions count labelled ones, `end` is exclusive, so the segments of a decoded path fit as they are.
+        The segment must have exactly these borders: P is that of no longer and no shorter one.
+        """
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        matrices = self.constraints.matrices
+        index, member = checks.spans(spans, mask, matrices)
+        continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
+        lattice = self._lattice(emissions, mask)
+        self._check_path_exists(lattice)
+        probability = reference.span_log_probability(*lattice, index, member, continues).exp()
+        return list(probability.to(emissions.dtype).split([len(row) for row in spans]))
+
+    def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
+        """(B,): P(illegal), the probability an unmasked CRF with these weights would spend on illegal paths."""
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        legal = dispatch.log_partition(*self._lattice(emissions, mask, masked=True), backend=self.backend)
+        whole = dispatch.log_partition(*self._lattice(emissions, mask, masked=False), backend=self.backend)
+        return -torch.expm1((legal - whole).clamp(max=0))
+
+    def _prepare(self, emissions: Tensor, mask: Tensor | None, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Checked emissions (B, T, D), -inf where not allowed, and a Boolean mask (B, T)."""
+        emissions = checks.emissions(emissions, len(self.constraints), self.transitions.device)
+        mask = checks.mask(mask, emissions)
+        return (emissions if allowed is None else checks.narrow(emissions, allowed)), mask
+
+    def _lattice(
+        self, emissions: Tensor, mask: Tensor, *, masked: bool | None = None, weighted: bool = False
+    ) -> dispatch.Lattice:
+        """What the recursions take, illegal scores excluded if `masked` (default: unless the mask is off)."""
+        transitions, start, end = self.transitions, self.start_transitions, self.end_transitions
+        if weighted and self.weights is not None and self.weighting != "lannoy":
+            emissions = checks.scale(emissions, self.weights)
+            if self.weighting == "emission_transition":
+                transitions = transitions * self.weights[:, None]
+        if masked if masked is not None else self.mask_mode != "off":
+            transitions = transitions.masked_fill(self.illegal, -torch.inf)
+            start = start.masked_fill(self.illegal_start, -torch.inf)
+            end = end.masked_fill(self.illegal_end, -torch.inf)
+        return dispatch.Lattice(emissions, mask, transitions, start, end)
+
+    def _check_path_exists(self, lattice: dispatch.Lattice) -> None:
+        """Answers that are ratios of masses have no value where there is no path."""
+        with torch.no_grad():
+            masses = dispatch.log_partition(*lattice, backend=self.backend)
+        self._pending.check(masses, lattice, None, self.constraints)
+
+    def extra_repr(self) -> str:
+        """What `print(crf)` shows: tags, rules, mode, backend."""
+        rules = self.constraints.scheme.name if self.constraints.scheme else "own rules"
+        chosen = dispatch.describe(self.backend, self.transitions.device)
+        return f"{len(self.constraints)} tags, {rules}, mask={self.mask_mode}, backend={chosen}"
+
+
+def _constraints(rules: Constraints | Sequence[str], scheme: str | Scheme | None) -> Constraints:
+    if isinstance(rules, Constraints):
+        if scheme is not None:
+            raise ConstraintError("give either a Constraints or tags with a scheme, not both")
+        return rules
+    return Constraints.free(rules) if scheme is None else Constraints.from_scheme(rules, scheme)
+
+
+def _reduce(losses: Tensor, mask: Tensor, reduction: Reduction) -> Tensor:
+    if reduction == "none":
+        return losses
+    if reduction == "mean":
+        return losses.mean()
+    total = losses.sum()
+    return total if reduction == "sum" else total / mask.sum()

@@ -1,0 +1,81 @@
+"""AllenNLP's calls, against path enumeration (AllenNLP itself no longer installs beside current torch)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from drawing import case
+from numpy.testing import assert_allclose
+
+from maskedcrf.compat.allennlp import ConditionalRandomField, allowed_transitions
+from maskedcrf.errors import ConstraintError
+
+LABELS = {0: "O", 1: "B-X", 2: "I-X"}
+
+
+def test_allowed_transitions_number_start_and_end_after_the_tags() -> None:
+    found = set(allowed_transitions("BIO", LABELS))
+    inner = {(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)}
+    assert found == inner | {(3, 0), (3, 1)} | {(0, 4), (1, 4), (2, 4)}
+
+
+def test_bmes_has_outside_which_allennlp_forbids() -> None:
+    labels = dict(enumerate(["O", "B-X", "M-X", "E-X", "S-X"]))
+    found = set(allowed_transitions("BMES", labels))
+    assert {(0, 0), (0, 1), (3, 0), (2, 2), (5, 0), (0, 6)} <= found
+    assert not {(1, 0), (2, 0), (0, 2), (5, 3), (1, 6)} & found
+
+
+def _crf(**options) -> ConditionalRandomField:
+    torch.manual_seed(2)
+    return ConditionalRandomField(3, allowed_transitions("BIO", LABELS), **options)
+
+
+def test_constraints_steer_viterbi_and_leave_the_likelihood_alone() -> None:
+    logits = torch.tensor([[[0.0, 0.0, 9.0], [0.0, 0.0, 9.0]]])
+    illegal_gold = torch.tensor([[2, 2]])
+    crf = _crf()
+    assert crf(logits, illegal_gold).isfinite()
+    assert crf.viterbi_tags(logits)[0][0] == [1, 2]
+
+
+def test_viterbi_scores_are_not_normalised_and_top_k_gives_lists() -> None:
+    drawn = case(3, "BIO", types=1)
+    drawn.mask[:, 0] = True
+    drawn.emissions = drawn.emissions.nan_to_num(0.25)
+    crf = _crf().double()
+    if len(drawn.constraints) != 3:
+        pytest.fail("this seed should keep all three tags")
+    drawn.parameters = {name: value for name, value in crf.state_dict().items()}
+    oracles = drawn.oracles()
+    found = crf.viterbi_tags(drawn.emissions, drawn.mask, top_k=2)
+    for row, oracle in enumerate(oracles):
+        best = sorted(oracle.scores, reverse=True)[:2]
+        assert_allclose([score for _, score in found[row]], best)
+        assert found[row][0][0] == crf.viterbi_tags(drawn.emissions, drawn.mask)[row][0]
+
+
+def test_the_likelihood_is_summed() -> None:
+    crf = _crf()
+    logits, tags = torch.randn(2, 4, 3), torch.tensor([[0, 1, 2, 0], [1, 2, 2, 2]])
+    torch.testing.assert_close(crf(logits, tags), crf(logits[:1], tags[:1]) + crf(logits[1:], tags[1:]))
+    assert crf(logits, tags) < 0
+
+
+def test_masked_training_is_one_word_away() -> None:
+    logits, tags = torch.randn(1, 3, 3), torch.tensor([[1, 2, 0]])
+    assert _crf(mask="train")(logits, tags) > _crf()(logits, tags)
+
+
+def test_without_start_and_end_scores() -> None:
+    crf = _crf(include_start_end_transitions=False)
+    assert (crf.start_transitions == 0).all()
+    assert not crf.end_transitions.requires_grad
+    state = {"transitions": torch.ones(3, 3), "_constraint_mask": torch.ones(5, 5)}
+    crf.load_state_dict(state)
+    assert (crf.transitions == 1).all()
+
+
+def test_ids_out_of_range_are_refused() -> None:
+    with pytest.raises(ConstraintError, match=r"\(0, 7\) names no tag: ids run from 0 to 4"):
+        ConditionalRandomField(3, [(0, 7)])

@@ -1,0 +1,19 @@
+"""The backends, so that every test of the layer runs against all of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from maskedcrf.crf import dispatch
+
+BACKENDS = [name for name in ("reference", "plain", "cpu") if name in dispatch.BACKENDS]
+BACKENDS += [pytest.param("gpu", marks=pytest.mark.gpu)]
+
+
+@pytest.fixture(scope="session", params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each backend in turn; the tests of the layer run against all of them."""
+    if request.param == "gpu" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    return request.param

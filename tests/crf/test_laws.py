@@ -1,0 +1,146 @@
+"""What must hold of any CRF, whatever the numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from drawing import Case, cases, device
+from hypothesis import given, settings
+
+from maskedcrf import Constraints, MaskedCRF
+
+FEW = settings(max_examples=25)
+
+
+@given(drawn=cases)
+@FEW
+def test_marginals_sum_to_one(backend: str, drawn: Case) -> None:
+    found = drawn.layer(backend).marginals(**drawn.inputs(backend)).sum(-1).cpu()
+    torch.testing.assert_close(found, drawn.mask.double())
+
+
+@given(drawn=cases)
+@FEW
+def test_a_legal_path_only_gains_when_the_mask_goes_on(backend: str, drawn: Case) -> None:
+    inputs, gold = drawn.inputs(backend), drawn.gold().to(device(backend))
+    emissions = inputs.pop("emissions")
+    masked, free = (drawn.layer(backend, mode).log_prob(emissions, gold, **inputs) for mode in ("train", "off"))
+    assert (masked >= free - 1e-9 * free.abs().clamp(min=1)).all()
+
+
+@given(drawn=cases)
+@FEW
+def test_padding_batch_and_order_change_nothing(backend: str, drawn: Case) -> None:
+    crf, inputs, gold = drawn.layer(backend), drawn.inputs(backend), drawn.gold().to(device(backend))
+    emissions, mask, allowed = inputs.values()
+    together = crf(emissions, gold, mask, allowed=allowed, reduction="none")
+    paths = crf.decode(emissions, mask, allowed=allowed)
+    for row in range(len(mask)):
+        on = mask[row]
+        alone = (emissions[row][on][None], gold[row][on][None])
+        narrowed = None if allowed is None else allowed[row][on][None]
+        torch.testing.assert_close(crf(*alone, allowed=narrowed), together[row])
+        assert crf.decode(alone[0], allowed=narrowed) == [paths[row]]
+    order = torch.randperm(len(mask), generator=torch.Generator().manual_seed(drawn.seed % 2**31))
+    shuffled = [part if part is None else part[order] for part in (emissions, gold, mask, allowed)]
+    losses = crf(*shuffled[:3], allowed=shuffled[3], reduction="none")
+    torch.testing.assert_close(losses, together[order])
+    assert crf.decode(shuffled[0], shuffled[2], allowed=shuffled[3]) == [paths[row] for row in order.tolist()]
+
+
+@given(drawn=cases)
+@FEW
+def test_what_stands_under_the_mask_is_never_read(backend: str, drawn: Case) -> None:
+    crf, inputs, gold = drawn.layer(backend), drawn.inputs(backend), drawn.gold().to(device(backend))
+    for rubbish in (torch.nan, torch.inf, 1e300):
+        inputs["emissions"][~inputs["mask"]] = rubbish
+        gold[~inputs["mask"]] = 10**9
+        loss = crf(inputs["emissions"].requires_grad_(), gold, inputs["mask"], allowed=inputs["allowed"])
+        loss.backward()
+        assert loss.isfinite()
+        assert inputs["emissions"].grad.isfinite().all()
+        assert crf.marginals(**inputs).isfinite().all()
+        assert crf.entropy(**inputs).isfinite().all()
+        inputs["emissions"] = inputs["emissions"].detach()
+
+
+@given(drawn=cases)
+@FEW
+def test_span_probabilities_add_up_to_the_marginal_of_their_type(backend: str, drawn: Case) -> None:
+    """Every token of type X lies in exactly one segment of type X."""
+    crf, inputs = drawn.layer(backend), drawn.inputs(backend)
+    matrices = drawn.constraints.matrices
+    marginals = crf.marginals(**inputs)
+    for kind in matrices.types:
+        lengths = drawn.mask.sum(1).tolist()
+        spans = [[(a, b, kind) for a in range(n) for b in range(a + 1, n + 1)] for n in lengths]
+        found = crf.span_probability(spans=spans, **inputs)
+        tags = torch.from_numpy(matrices.type_index[:-1] == matrices.types.index(kind))
+        for row, length in enumerate(lengths):
+            covered = torch.zeros(length, dtype=torch.float64)
+            for (a, b, _), probability in zip(spans[row], found[row].tolist(), strict=True):
+                covered[a:b] += probability
+            torch.testing.assert_close(covered, marginals[row][drawn.mask[row]].cpu()[:, tags].sum(1))
+
+
+@given(drawn=cases)
+@FEW
+def test_nbest_with_every_path_sums_to_one(backend: str, drawn: Case) -> None:
+    oracles = drawn.oracles()
+    k = max(len(oracle.paths) for oracle in oracles)
+    if k > 400:
+        return
+    for row in drawn.layer(backend).nbest(**drawn.inputs(backend), k=k):
+        assert sum(torch.tensor(log_prob).exp().item() for _, log_prob in row) == pytest.approx(1)
+
+
+def test_no_tokens_and_no_rows(backend: str) -> None:
+    crf = MaskedCRF(["O", "B-X", "I-X"], scheme="BIO", backend=backend).to(device(backend))
+    nothing = torch.zeros(2, 0, 3, device=device(backend))
+    assert crf.decode(nothing) == [[], []]
+    assert crf(nothing, torch.zeros(2, 0, dtype=torch.long, device=device(backend))).item() == 0
+    assert crf.nbest(nothing, k=2) == [[([], 0.0)], [([], 0.0)]]
+    assert crf.marginals(nothing).sum() == 0
+
+
+def test_a_dead_tag_gets_zero_mass_and_no_nan(backend: str) -> None:
+    with pytest.warns(UserWarning, match="no legal path can use B-X"):
+        rules = Constraints.from_scheme(["O", "B-X", "S-X"], "BIOES")
+    crf = MaskedCRF(rules, backend=backend).to(device(backend))
+    emissions = torch.zeros(1, 4, 3, device=device(backend))
+    emissions[..., 1] = 1e4
+    emissions.requires_grad_()
+    marginals = crf.marginals(emissions)
+    assert (marginals[..., 1] == 0).all()
+    loss = crf(emissions, torch.tensor([[0, 2, 0, 2]], device=device(backend)))
+    loss.backward()
+    assert (emissions.grad[..., 1] == 0).all()
+    assert all(parameter.grad.isfinite().all() for parameter in crf.parameters())
+    assert 1 not in crf.decode(emissions)[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32_or_wider(backend: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    crf = MaskedCRF(["O", "B-X", "I-X"], scheme="BIO", backend=backend).to(device(backend))
+    half = torch.randn(4, 50, 3, device=device(backend)).to(dtype).requires_grad_()
+    gold = crf.sample(half.detach(), n=1)[:, 0]
+    loss = crf(half, gold)
+    loss.backward()
+    exact = half.detach().double().requires_grad_()
+    crf_exact = MaskedCRF(crf.constraints, backend="reference").to(device(backend)).double()
+    crf_exact.load_state_dict(crf.state_dict())
+    expected = crf_exact(exact, gold)
+    expected.backward()
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(half.grad, exact.grad.to(dtype))
+
+
+def test_the_layer_runs_inside_autocast(backend: str) -> None:
+    crf = MaskedCRF(["O", "B-X", "I-X"], scheme="BIO", backend=backend).to(device(backend))
+    emissions = torch.randn(2, 9, 3, device=device(backend))
+    gold = crf.decode_tensor(emissions)
+    with torch.autocast(device(backend), torch.bfloat16):
+        inside = crf(emissions, gold)
+    torch.testing.assert_close(inside, crf(emissions, gold))
