@@ -74,22 +74,31 @@ def test_no_source_file_runs_what_a_file_says(path: Path) -> None:
     assert not list(unsafe(path.read_text(encoding="utf-8")))
 
 
+FILLING = {"masked_fill", "masked_fill_", "where", "full", "full_like", "new_full", "fill", "fill_"}
+
+
 def large_negatives(source: str) -> list[str]:
-    """Constants such as `-1e4`, which stand for minus infinity until a score beats them."""
+    """Fillings such as `-1e4`, which stand for minus infinity until a score beats them."""
     return [
         f"{node.lineno}: {ast.unparse(node)}"
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.UnaryOp)
-        and isinstance(node.op, ast.USub)
-        and isinstance(node.operand, ast.Constant)
-        and node.operand.value >= 1000
-        and node.operand.value != float("inf")
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in FILLING
+        for argument in [*node.args, *(each.value for each in node.keywords)]
+        if isinstance(argument, ast.UnaryOp) and isinstance(argument.op, ast.USub)
+        if isinstance(argument.operand, ast.Constant) and 1000 <= argument.operand.value < float("inf")
     ]
 
 
-def test_the_search_finds_large_negative_constants() -> None:
-    assert large_negatives("x.masked_fill(mask, -1e4)")
-    assert not large_negatives("x.masked_fill(mask, -torch.inf); ignore = -100; y = -1.5")
+@pytest.mark.parametrize(
+    "source", ["x.masked_fill(mask, -1e4)", "torch.where(a, b, -10000)", "np.full(3, fill_value=-1e30)"]
+)
+def test_the_search_finds_large_negative_fillings(source: str) -> None:
+    assert large_negatives(source)
+
+
+@pytest.mark.parametrize("source", ["x.masked_fill(mask, -torch.inf)", "torch.full((2,), -100)", "x.clamp(-1e4, 0)"])
+def test_the_search_leaves_infinity_and_ignored_labels_alone(source: str) -> None:
+    assert not large_negatives(source)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -132,9 +141,9 @@ WITH_DOCTESTS = [path for path in SOURCES if ">>> " in path.read_text(encoding="
 @pytest.mark.parametrize("path", WITH_DOCTESTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_examples_in_docstrings_hold(path: Path) -> None:
     module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-    results = doctest.testmod(import_module(module))
-    assert results.attempted
-    assert results.failed == 0
+    found = doctest.DocTestFinder().find(import_module(module))
+    assert any(test.examples for test in found)
+    assert sum(doctest.DocTestRunner().run(test).failed for test in found) == 0
 
 
 # Versions.
