@@ -235,7 +235,7 @@ class MaskedCRF(nn.Module):
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
         probability = reference.span_log_probability(*lattice, index, member, continues).exp()
-        return list(probability.to(emissions.dtype).split([len(row) for row in spans]))
+        return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): P(illegal), the probability an unmasked CRF with these weights would spend on illegal paths."""
@@ -254,7 +254,9 @@ class MaskedCRF(nn.Module):
         self, emissions: Tensor, mask: Tensor, *, masked: bool | None = None, weighted: bool = False
     ) -> dispatch.Lattice:
         """What the recursions take, illegal scores excluded if `masked` (default: unless the mask is off)."""
-        transitions, start, end = self.transitions, self.start_transitions, self.end_transitions
+        transitions: Tensor = self.transitions
+        start: Tensor = self.start_transitions
+        end: Tensor = self.end_transitions
         if weighted and self.weights is not None and self.weighting != "lannoy":
             emissions = checks.scale(emissions, self.weights)
             if self.weighting == "emission_transition":

@@ -1,0 +1,178 @@
+"""The tag lattice of one sentence, as data and as a picture: the paper's Figure 1 for any model and sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maskedcrf.crf.layer import MaskedCRF
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a path into `position`; `start` and `end` stand for the sentence's edges."""
+
+    position: int
+    previous: str
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """What a masked CRF sees in one sentence of T tokens and D tags, and what an unmasked one would do."""
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    emissions: tuple[tuple[float, ...], ...]
+    """(T, D)."""
+    marginals: tuple[tuple[float, ...], ...]
+    """(T, D): probability of each tag among the legal paths."""
+    legal: tuple[tuple[bool, ...], ...]
+    """(D, D), [from, to]."""
+    path: tuple[int, ...]
+    """The best legal path."""
+    unmasked_path: tuple[int, ...]
+    """The path the same weights take when nothing is masked."""
+    broken: tuple[Step, ...]
+    """The illegal steps of the unmasked path."""
+    illegal_mass: float
+    """Probability that an unmasked CRF spends on illegal paths."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same, ready for JSON."""
+        return asdict(self)
+
+
+@torch.no_grad()
+def lattice(crf: MaskedCRF, emissions: Tensor, tokens: Sequence[str], *, allowed: Tensor | None = None) -> Lattice:
+    """The lattice of one sentence: emissions (T, D), and `allowed` (T, D) where tags are fixed or forbidden."""
+    batch = emissions[None]
+    narrowed = None if allowed is None else allowed[None]
+    twins = {mask: MaskedCRF(crf.constraints, mask=mask).to(batch.device) for mask in ("train", "off")}
+    for twin in twins.values():
+        twin.load_state_dict(crf.state_dict())
+    masked, free = twins["train"], twins["off"]
+    unmasked_path = free.decode(batch, allowed=narrowed)[0]
+    broken = crf.constraints.violations(unmasked_path)
+    return Lattice(
+        tokens=tuple(tokens),
+        tags=crf.tags,
+        emissions=_rows(batch[0]),
+        marginals=_rows(masked.marginals(batch, allowed=narrowed)[0]),
+        legal=tuple(tuple(bool(cell) for cell in row) for row in crf.constraints.legal),
+        path=tuple(masked.decode(batch, allowed=narrowed)[0]),
+        unmasked_path=tuple(unmasked_path),
+        broken=tuple(Step(at, before or "start", after or "end") for at, before, after in broken),
+        illegal_mass=float(masked.illegal_mass(batch, allowed=narrowed)[0]),
+    )
+
+
+def _rows(scores: Tensor) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(row) for row in scores.double().nan_to_num(neginf=-torch.finfo(torch.float).max).tolist())
+
+
+COLUMN, ROW, LEFT, TOP, RADIUS = 92, 38, 92, 24, 9
+
+
+def draw(found: Lattice, *, most_rows: int = 11) -> str:
+    """The lattice as SVG: the legal path solid, the unmasked one dashed, its illegal steps crossed out.
+
+    Nodes are filled by their probability. Of many tags, those on a path and the likeliest are shown.
+    """
+    rows = _shown_tags(found, most_rows)
+    height, width = TOP + ROW * len(rows) + 64, LEFT + COLUMN * len(found.tokens) + 8
+    place = {
+        (position, tag): (LEFT + COLUMN * position + COLUMN // 2, TOP + ROW * row)
+        for position in range(len(found.tokens))
+        for row, tag in enumerate(rows)
+    }
+    labels = [
+        f'<text x="{LEFT}" y="{TOP + ROW * row + 4}" text-anchor="end" class="tag">{escape(found.tags[tag])}</text>'
+        for row, tag in enumerate(rows)
+    ]
+    nodes = [
+        f'<circle cx="{x}" cy="{y}" r="{RADIUS}" class="node" style="--p:{found.marginals[position][tag]:.3f}">'
+        f"<title>{escape(found.tokens[position])} {escape(found.tags[tag])}: "
+        f"P = {found.marginals[position][tag]:.4f}, score {found.emissions[position][tag]:.2f}</title></circle>"
+        for (position, tag), (x, y) in place.items()
+    ]
+    words = [
+        f'<text x="{LEFT + COLUMN * position + COLUMN // 2}" y="{height - 34}" text-anchor="middle" class="token">'
+        f"{escape(_short(token))}</text>"
+        for position, token in enumerate(found.tokens)
+    ]
+    summary = (
+        "; ".join(f"illegal step from {step.previous} to {step.tag}" for step in found.broken) or "no illegal step"
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" class="lattice"><title>Tag lattice: {escape(summary)}</title><style>{STYLE}</style>'
+        + "".join(labels)
+        + _edges(found, place)
+        + "".join(nodes + words)
+        + _key(height)
+        + "</svg>"
+    )
+
+
+def _shown_tags(found: Lattice, most: int) -> list[int]:
+    """Ids of the rows, in tag order: every tag on a path first, then the likeliest."""
+    on_path = set(found.path) | set(found.unmasked_path)
+    by_mass = sorted(range(len(found.tags)), key=lambda tag: -max((row[tag] for row in found.marginals), default=0))
+    return sorted([*on_path, *(tag for tag in by_mass if tag not in on_path)][: max(most, len(on_path))])
+
+
+def _edges(found: Lattice, place: dict[tuple[int, int], tuple[int, int]]) -> str:
+    """The steps of both paths; a cross on each illegal one, an illegal start or end included."""
+    broken = {step.position for step in found.broken}
+    parts = []
+    for name, path in (("free", found.unmasked_path), ("masked", found.path)):
+        for position in range(1, len(path)):
+            (x1, y1), (x2, y2) = place[position - 1, path[position - 1]], place[position, path[position]]
+            illegal = name == "free" and position in broken
+            style = "illegal" if illegal else name
+            parts.append(f'<line x1="{x1 + RADIUS}" y1="{y1}" x2="{x2 - RADIUS}" y2="{y2}" class="{style}"/>')
+            if illegal:
+                parts.append(_cross((x1 + x2) / 2, (y1 + y2) / 2))
+    for position, side in ((0, -1), (len(found.tokens), 1)):
+        if position in broken and found.unmasked_path:
+            x, y = place[min(position, len(found.tokens) - 1), found.unmasked_path[0 if side < 0 else -1]]
+            parts.append(_cross(x + side * 2.2 * RADIUS, y))
+    return "".join(parts)
+
+
+def _cross(x: float, y: float) -> str:
+    return f'<path d="M{x - 6} {y - 6}L{x + 6} {y + 6}M{x - 6} {y + 6}L{x + 6} {y - 6}" class="cross"/>'
+
+
+def _key(height: int) -> str:
+    y = height - 4
+    return (
+        f'<line x1="8" y1="{y - 4}" x2="34" y2="{y - 4}" class="masked"/>'
+        f'<text x="40" y="{y}" class="key">masked CRF</text>'
+        f'<line x1="140" y1="{y - 4}" x2="166" y2="{y - 4}" class="free"/><text x="172" y="{y}" class="key">CRF</text>'
+        + _cross(226, y - 4)
+        + f'<text x="238" y="{y}" class="key">illegal step</text>'
+    )
+
+
+def _short(token: str, most: int = 12) -> str:
+    return token if len(token) <= most else token[: most - 1] + "…"
+
+
+# Colours that hold on white and on dark paper; `--p` is the node's probability.
+STYLE = (
+    ".lattice text{font:12px system-ui,sans-serif;fill:#777}"
+    ".lattice .token{font-weight:600;font-size:13px}"
+    ".lattice .node{stroke:#888;fill:color-mix(in srgb,#1b7f5c calc(var(--p)*100%),#8883)}"
+    ".lattice line{fill:none;stroke-width:2.4}"
+    ".lattice .masked{stroke:#1b7f5c}"
+    ".lattice .free{stroke:#888;stroke-dasharray:5 4}"
+    ".lattice .illegal{stroke:#d33c3c;stroke-dasharray:5 4}"
+    ".lattice .cross{stroke:#d33c3c;stroke-width:3;fill:none}"
+)
