@@ -1,0 +1,43 @@
+"""Batches of sentences of similar length, so that little is computed on padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+POOL = 50
+"""Training sorts by length within pools of this many batches: near enough to sorted, random enough to learn from."""
+
+
+def training_batches(
+    lengths: Sequence[int], *, size: int = 32, tokens: int | None = None, seed: int = 0, epoch: int = 0
+) -> list[list[int]]:
+    """Sentence numbers in batches of similar length, each exactly once, in an order that seed and epoch decide.
+
+    `tokens` bounds a batch's sentences times its longest length as well; a longer sentence is a batch of its own.
+    """
+    random = np.random.default_rng([seed, epoch])
+    order = random.permutation(len(lengths)).tolist()
+    pools = (order[start : start + size * POOL] for start in range(0, len(order), size * POOL))
+    batches = [batch for pool in pools for batch in _cut(_sorted(pool, lengths), lengths, size, tokens)]
+    return [batches[n] for n in random.permutation(len(batches))]
+
+
+def prediction_batches(lengths: Sequence[int], *, size: int = 32, tokens: int | None = None) -> list[list[int]]:
+    """Sentence numbers in batches of similar length, each exactly once, longest first."""
+    return list(_cut(_sorted(range(len(lengths)), lengths), lengths, size, tokens))
+
+
+def _sorted(numbers: Iterable[int], lengths: Sequence[int]) -> list[int]:
+    return sorted(numbers, key=lambda number: -lengths[number])
+
+
+def _cut(numbers: Sequence[int], lengths: Sequence[int], size: int, tokens: int | None) -> Iterator[list[int]]:
+    start = 0
+    while start < len(numbers):
+        # Sorted longest first, so the first sentence decides how much the batch pads.
+        longest = max(1, lengths[numbers[start]])
+        stop = start + (size if tokens is None else max(1, min(size, tokens // longest)))
+        yield list(numbers[start:stop])
+        start = stop

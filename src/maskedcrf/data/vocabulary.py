@@ -1,0 +1,122 @@
+"""Vocabularies: words and characters to numbers, with an answer for those never seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import groupby
+
+PAD, UNKNOWN = 0, 1
+"""Numbers that every vocabulary keeps free: padding, and what nothing else fits."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words of the training data, shapes for words never seen, and words that only a vector file knows.
+
+    Numbers run: padding, unknown, `shapes`, `words`, `known`. A word is looked up as written, then in
+    lower case if `lower`, then by its shape (`Xx`, `0-0-0`), so that an unseen name is still a name and an
+    unseen number a number. The last `rare` of the words were seen once; training hides them now and then
+    behind their shape, which is how the shapes learn.
+    """
+
+    words: tuple[str, ...]
+    shapes: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    rare: int = 0
+    lower: bool = False
+    _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+    _shape_numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        first = 2 + len(self.shapes)
+        numbers = {word: first + n for n, word in enumerate(self.words + self.known)}
+        object.__setattr__(self, "_numbers", numbers)
+        object.__setattr__(self, "_shape_numbers", {shape: 2 + n for n, shape in enumerate(self.shapes)})
+
+    @classmethod
+    def from_sentences(
+        cls, sentences: Iterable[Sequence[str]], *, known: Sequence[str] = (), lower: bool = False
+    ) -> Words:
+        """The vocabulary of training sentences; `known` are the words of a vector file, frequent ones first."""
+        counts = Counter(token for sentence in sentences for token in sentence)
+        in_file = frozenset(known)
+        # A word seen once whose vector is known needs no shape to stand in for it.
+        single = {w for w, n in counts.items() if n == 1 and not _has_vector(w, in_file, lower=lower)}
+        words = sorted(counts, key=lambda word: (word in single, -counts[word], word))
+        shapes = Counter(shape(word) for word in words)
+        return cls(
+            words=tuple(words),
+            shapes=tuple(sorted((s for s, n in shapes.items() if n > 1), key=lambda s: (-shapes[s], s))),
+            known=tuple(word for word in known if word not in counts),
+            rare=len(single),
+            lower=lower,
+        )
+
+    @property
+    def trained(self) -> int:
+        """How many numbers have a vector of their own to train: all but the `known` words."""
+        return 2 + len(self.shapes) + len(self.words)
+
+    def __len__(self) -> int:
+        return self.trained + len(self.known)
+
+    def number(self, word: str) -> int:
+        """The number of a word: its own, else that of its lower case, else that of its shape."""
+        found = self._numbers.get(word)
+        if found is None and self.lower:
+            found = self._numbers.get(word.lower())
+        return self.shape_number(word) if found is None else found
+
+    def shape_number(self, word: str) -> int:
+        """The number a word would have, had neither training nor vectors ever seen it."""
+        return self._shape_numbers.get(shape(word), UNKNOWN)
+
+
+def _has_vector(word: str, known: Container[str], *, lower: bool) -> bool:
+    return word in known or (lower and word.lower() in known)
+
+
+@lru_cache(maxsize=1 << 16)
+def shape(word: str) -> str:
+    """The shape of a word, runs written once: McDonald `XxXx`, 1996-08-22 `0-0-0`, U.S. `X.X.`, 北 `c`."""
+    return "".join(kind for kind, _ in groupby(map(_kind, word[:64])))
+
+
+def _kind(character: str) -> str:
+    kinds = ((str.isdigit, "0"), (str.isupper, "X"), (str.islower, "x"), (str.isalpha, "c"))
+    return next((letter for test, letter in kinds if test(character)), character)
+
+
+@dataclass(frozen=True)
+class Characters:
+    """Characters of the training data; words are written between a begin and an end mark, so none is empty."""
+
+    characters: tuple[str, ...]
+    longest: int = 32
+    """A longer word keeps its head and its tail, half of this each."""
+    _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    BEGIN = 2
+    END = 3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_numbers", {c: 4 + n for n, c in enumerate(self.characters)})
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[Sequence[str]]) -> Characters:
+        """The characters of training sentences seen more than once, so that `unknown` is learnt from the others."""
+        counts = Counter(character for sentence in sentences for token in sentence for character in token)
+        return cls(tuple(sorted(character for character, n in counts.items() if n > 1)))
+
+    def __len__(self) -> int:
+        return 4 + len(self.characters)
+
+    def numbers(self, word: str) -> list[int]:
+        """The numbers of a word's characters between the two marks: 2 to `longest` + 2 of them."""
+        if len(word) > self.longest:
+            half = self.longest // 2
+            word = word[:half] + word[-half:]
+        return [self.BEGIN, *(self._numbers.get(character, UNKNOWN) for character in word), self.END]

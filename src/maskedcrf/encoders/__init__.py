@@ -1,0 +1,1 @@
+"""Tokens to vectors: words, characters, transformers and ELMo side by side, an LSTM on top."""

@@ -1,0 +1,76 @@
+"""A convolution over the characters of each word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maskedcrf.data.vocabulary import PAD, Characters
+from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.files import Record, read_record, write_record
+from maskedcrf.encoders.part import Features, Mask, Part, Sentences, on_words
+from maskedcrf.errors import DataError
+
+FILE = "characters.json"
+EMBEDDING = 30
+KERNEL = 3
+
+
+class CharactersFile(Record):
+    """A vocabulary of characters as saved."""
+
+    characters: list[str]
+
+
+class CharacterCNN(Part):
+    """Windows of three characters, the strongest answer of each filter over the word."""
+
+    def __init__(self, vocabulary: Characters, width: int, *, dropout: float) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.width = width
+        self.embedding = nn.Embedding(len(vocabulary), EMBEDDING, padding_idx=PAD)
+        self.dropout = nn.Dropout(dropout)
+        self.filters = nn.Conv1d(EMBEDDING, width, KERNEL, padding=KERNEL // 2)
+
+    @classmethod
+    def build(cls, config: EncoderConfig, sentences: Sentences) -> Self:
+        """A CNN over the characters of training sentences."""
+        return cls(Characters.from_sentences(sentences), config.characters, dropout=config.dropout)
+
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
+        """Each different word's characters once, (words, C), and for each place which word stands there, (B, T)."""
+        rows: dict[str, int] = {}
+        places = [rows.setdefault(token, len(rows)) for sentence in sentences for token in sentence]
+        spelt = [self.vocabulary.numbers(word) for word in rows or ("",)]
+        characters = np.full((len(spelt), max(map(len, spelt))), PAD, dtype=np.int64)
+        for row, numbers in zip(characters, spelt, strict=True):
+            row[: len(numbers)] = numbers
+        return {
+            "characters": torch.from_numpy(characters),
+            "spellings": on_words(np.array(places, dtype=np.int64), mask),
+        }
+
+    def forward(self, features: Features) -> Tensor:
+        """Vectors of words, (B, T, W)."""
+        characters = features["characters"]
+        answers = self.filters(self.dropout(self.embedding(characters)).transpose(1, 2)).relu()
+        # After relu nothing is below 0, so a padded 0 never wins.
+        strongest: Tensor = answers.masked_fill((characters == PAD)[:, None], 0).amax(dim=2)
+        return strongest[features["spellings"]]
+
+    def save(self, folder: Path) -> None:
+        """Write the vocabulary."""
+        write_record(folder / FILE, CharactersFile(characters=list(self.vocabulary.characters)))
+
+    @classmethod
+    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+        """A CNN over the saved vocabulary."""
+        saved = read_record(folder / FILE, CharactersFile)
+        if len(set(saved.characters)) < len(saved.characters):
+            raise DataError(f"{folder / FILE}:1: a character stands twice")
+        return cls(Characters(tuple(saved.characters)), config.characters, dropout=config.dropout)

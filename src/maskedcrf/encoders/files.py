@@ -1,0 +1,52 @@
+"""The JSON files of a saved encoder: checked against a model when read, refused in one line when wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from maskedcrf.errors import DataError
+
+LARGEST = 1 << 28
+"""A file above this many bytes is not read."""
+
+
+class Record(BaseModel):
+    """What one JSON file holds; unknown keys and wrong types are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+R = TypeVar("R", bound=BaseModel)
+
+
+def write_record(path: Path, record: BaseModel) -> None:
+    """Write a record as JSON, the same bytes for the same record."""
+    text = json.dumps(record.model_dump(mode="json"), sort_keys=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_record(path: Path, kind: type[R]) -> R:
+    """The record in a JSON file."""
+    try:
+        return kind.model_validate_json(read_bytes(path))
+    except ValidationError as error:
+        raise DataError(f"{path}:1: {one_line(error)}") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a plain file of reasonable size; a link may lead out of the folder, so none is followed."""
+    if path.is_symlink() or not path.is_file():
+        raise DataError(f"{path}:1: no such file (or a link, which is not followed): the encoder is not complete")
+    if path.stat().st_size > LARGEST:
+        raise DataError(f"{path}:1: larger than {LARGEST >> 20} MiB, which no encoder needs")
+    return path.read_bytes()
+
+
+def one_line(error: ValidationError) -> str:
+    """The first complaint of a validation as one line: where, then what."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), str(first["msg"]))))

@@ -1,0 +1,118 @@
+"""Word embeddings: trained from nothing, or begun from pretrained vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from maskedcrf.data.vocabulary import PAD, Words
+from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.files import Record, read_record, write_record
+from maskedcrf.encoders.part import Features, Mask, Part, Sentences, on_words
+from maskedcrf.encoders.vectors import Vectors, read_vectors
+from maskedcrf.errors import DataError
+
+FILE = "words.json"
+HIDDEN = 0.5
+"""How often training hides a word seen once behind its shape."""
+
+
+class WordsFile(Record):
+    """A vocabulary of words as saved."""
+
+    words: list[str]
+    shapes: list[str]
+    known: list[str]
+    rare: int
+    lower: bool
+
+
+class WordEmbeddings(Part):
+    """A trained vector for each word of the training data, a fixed one for each other word of the vector file."""
+
+    known: Tensor
+
+    def __init__(self, vocabulary: Words, width: int) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.width = width
+        self.trained = nn.Embedding(vocabulary.trained, width, padding_idx=PAD)
+        bound = math.sqrt(3 / width)
+        nn.init.uniform_(self.trained.weight, -bound, bound)
+        # Half precision and out of the optimiser's sight: most of these words are never met.
+        self.register_buffer("known", torch.zeros(len(vocabulary.known), width, dtype=torch.float16))
+
+    @classmethod
+    def build(cls, config: EncoderConfig, sentences: Sentences) -> Self:
+        """Embeddings of the words of training sentences, begun from the vector file if there is one."""
+        if config.vectors is None:
+            return cls(Words.from_sentences(sentences), config.words)
+        seen = {form for sentence in sentences for token in sentence for form in (token, token.lower())}
+        vectors = read_vectors(config.vectors, seen)
+        if "words" in config.model_fields_set and config.words != vectors.width:
+            raise DataError(f"{config.vectors}:1: vectors are {vectors.width} wide, `words` says {config.words}")
+        part = cls(Words.from_sentences(sentences, known=vectors.words, lower=True), vectors.width)
+        part._fill(vectors)
+        return part
+
+    def _fill(self, vectors: Vectors) -> None:
+        rows = {word: n for n, word in enumerate(vectors.words)}
+        vocabulary = self.vocabulary
+        self.known.copy_(torch.from_numpy(vectors.array[[rows[word] for word in vocabulary.known]]))
+        first = vocabulary.trained - len(vocabulary.words)
+        found = ((n, rows.get(w, rows.get(w.lower()))) for n, w in enumerate(vocabulary.words, start=first))
+        pairs = np.array([(n, row) for n, row in found if row is not None], dtype=np.int64).reshape(-1, 2)
+        with torch.no_grad():
+            self.trained.weight[pairs[:, 0]] = torch.from_numpy(vectors.array[pairs[:, 1]]).float()
+
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
+        """Numbers of words and, for hiding rare ones in training, of their shapes: both (B, T)."""
+        tokens = [token for sentence in sentences for token in sentence]
+        features = {"words": _numbers(self.vocabulary.number, tokens, mask)}
+        if self.vocabulary.rare:
+            features["shapes"] = _numbers(self.vocabulary.shape_number, tokens, mask)
+        return features
+
+    def forward(self, features: Features) -> Tensor:
+        """Vectors of words, (B, T, W)."""
+        numbers, trained = features["words"], self.vocabulary.trained
+        if self.training and self.vocabulary.rare:
+            rare = (numbers >= trained - self.vocabulary.rare) & (numbers < trained)
+            hidden = rare & (torch.rand(numbers.shape, device=numbers.device) < HIDDEN)
+            numbers = torch.where(hidden, features["shapes"], numbers)
+        if not self.vocabulary.known:
+            return self._trained(numbers)
+        known = self.known[(numbers - trained).clamp(min=0)].to(self.trained.weight.dtype)
+        return torch.where((numbers >= trained)[..., None], known, self._trained(numbers.clamp(max=trained - 1)))
+
+    def _trained(self, numbers: Tensor) -> Tensor:
+        vectors: Tensor = self.trained(numbers)
+        return vectors
+
+    def save(self, folder: Path) -> None:
+        """Write the vocabulary."""
+        v = self.vocabulary
+        saved = WordsFile(words=list(v.words), shapes=list(v.shapes), known=list(v.known), rare=v.rare, lower=v.lower)
+        write_record(folder / FILE, saved)
+
+    @classmethod
+    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+        """Embeddings of the saved vocabulary."""
+        saved = read_record(folder / FILE, WordsFile)
+        words = [*saved.words, *saved.known]
+        if len(set(words)) < len(words) or not 0 <= saved.rare <= len(saved.words):
+            raise DataError(f"{folder / FILE}:1: a word stands twice, or more words are rare than there are")
+        vocabulary = Words(
+            tuple(saved.words), tuple(saved.shapes), tuple(saved.known), rare=saved.rare, lower=saved.lower
+        )
+        return cls(vocabulary, config.words)
+
+
+def _numbers(number: Callable[[str], int], tokens: list[str], mask: Mask) -> Tensor:
+    return on_words(np.fromiter(map(number, tokens), np.int64, len(tokens)), mask)
