@@ -1,0 +1,1 @@
+"""Sentences in and out: readers, writers, and the one record they all speak of."""

@@ -1,0 +1,256 @@
+r"""CoNLL columns: one token a line, a blank line between sentences, any number of columns.
+
+A stream: memory holds about a megabyte of the file, whatever its size. Lines end at \n (or \r\n) only, so that
+U+2028, form feed and the like stay inside their token. Columns are parted by runs of blanks and tabs; a file whose
+tabs alone give every line the same columns, and whose blanks do not, is read by its tabs, so that a token may hold
+a blank or be empty. Nothing is skipped to make a file fit: what does not fit is refused with file:line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.errors import DataError
+
+BLOCK = 1 << 20
+LONGEST_LINE = 1 << 24
+DOCSTART = "-DOCSTART-"
+_RUN = re.compile(r"[ \t]+")
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+_BARE_ENDS = ("\n\n", " \n", "\t\n")
+_ODD_BLANKS = ("  ", "\t", "\n ")
+
+
+def read_conll(
+    path: str | os.PathLike[str],
+    *,
+    token_column: int = 0,
+    tag_column: int | None = -1,
+    comment: str | None = None,
+    keep_docstart: bool = False,
+) -> Iterator[Sentence]:
+    """The sentences of a file, one by one; `-` is standard input, gzip is seen by its first bytes.
+
+    `comment`: lines that begin so *before a sentence* are skipped (a token may begin with # too: nothing is
+    skipped unless asked for). `-DOCSTART-` lines are document marks, not tokens; `keep_docstart` keeps them.
+    """
+    name = "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+    with _opened(path, name) as handle:
+        layout: _Layout | None = None
+        line = 1
+        for block in _blocks(handle, name):
+            text = _text(block, name, line)
+            lines = text.split("\n")
+            layout = layout or _Layout.of(name, enumerate(lines, line), token_column, tag_column, comment)
+            if layout:
+                yield from layout.sentences(text, lines, line, keep_docstart=keep_docstart)
+            line += len(lines) - 1
+
+
+def read_many(
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    token_column: int = 0,
+    tag_column: int | None = -1,
+    comment: str | None = None,
+    keep_docstart: bool = False,
+) -> Iterator[Sentence]:
+    """The sentences of several files, in order."""
+    for path in paths:
+        yield from read_conll(
+            path, token_column=token_column, tag_column=tag_column, comment=comment, keep_docstart=keep_docstart
+        )
+
+
+def write_conll(sentences: Iterable[Sentence], handle: TextIO) -> int:
+    """Write sentences as columns, a blank line after each; returns how many tokens were written.
+
+    A sentence that was read is written with all its columns; one made in memory as token and tag.
+    """
+    written = 0
+    for sentence in sentences:
+        columns = sentence.columns or (sentence.tokens, *([sentence.tags] if sentence.tags is not None else []))
+        lines = [sentence.separator.join(row) for row in zip(*columns, strict=True)]
+        text = "\n".join(lines)
+        if not _reads_back(text, len(lines), len(columns), sentence.separator):
+            raise DataError(
+                f"{sentence.where(0)}: a token or tag here is empty or holds a blank, tab or line end "
+                "and could not be read back; take it out, or use a tab as separator"
+            )
+        handle.write(text + "\n\n")
+        written += len(lines)
+    return written
+
+
+def _reads_back(text: str, rows: int, columns: int, separator: str) -> bool:
+    """Would this text, one sentence, be cut into the same cells again?"""
+    foreign = "\0\r\t" if separator == " " else "\0\r"
+    return (
+        text.count("\n") == rows - 1
+        and text.count(separator) == rows * (columns - 1)
+        and not any(character in text for character in foreign)
+        and not any(end in f"\n{text}\n" for end in _BARE_ENDS)
+    )
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
+    """The file's bytes, unpacked; whatever goes wrong with the file itself is said in one line."""
+    try:
+        if name == "<stdin>":
+            yield _unpacked(sys.stdin.buffer)
+        else:
+            with Path(path).open("rb") as handle:
+                yield _unpacked(handle)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{name}: damaged gzip data ({error}); unpack it by hand or fetch it again") from error
+    except OSError as error:
+        raise DataError(f"{name}: {error.strerror or error}; give a readable file, or - for standard input") from error
+
+
+def _unpacked(handle: BinaryIO) -> BinaryIO:
+    """The stream itself, or what is packed in it, whatever the file is called."""
+    buffered = handle if isinstance(handle, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", handle))
+    if buffered.peek(2)[:2] == b"\x1f\x8b":
+        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=buffered)), BLOCK)
+    return buffered
+
+
+def _blocks(handle: BinaryIO, name: str) -> Iterator[bytes]:
+    """Blocks of whole sentences, about a megabyte each."""
+    while block := handle.read(BLOCK):
+        parts = [block, handle.readline(LONGEST_LINE)]
+        while more := handle.readline(LONGEST_LINE):
+            if len(more) == LONGEST_LINE:
+                raise DataError(f"{name}: a line of more than {LONGEST_LINE} bytes; is this a column file?")
+            parts.append(more)
+            if not more.strip(b" \t\r\n"):
+                break
+        yield b"".join(parts)
+
+
+def _text(block: bytes, name: str, line: int) -> str:
+    """The block as text with plain line ends and no trailing blanks; the same lines as before."""
+    try:
+        text = block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = line + block.count(b"\n", 0, error.start)
+        hint = "it looks like UTF-16" if block[:2] in (b"\xff\xfe", b"\xfe\xff") else f"byte 0x{block[error.start]:02x}"
+        raise DataError(f"{name}:{at}: not UTF-8 ({hint}); convert it, for instance with iconv") from error
+    if "\0" in text:
+        raise DataError(f"{name}:{_line_of(text, chr(0), line)}: a NUL character; is this a text file, in UTF-8?")
+    if line == 1:
+        text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").removesuffix("\r")
+        if "\r" in text:
+            at = _line_of(text, "\r", line)
+            raise DataError(f"{name}:{at}: a carriage return inside a line; end lines with \\n or \\r\\n")
+    return _TRAILING.sub("", text) if " \n" in text or "\t\n" in text or text[-1:] in " \t" else text
+
+
+def _line_of(text: str, character: str, line: int) -> int:
+    return line + text.count("\n", 0, text.index(character))
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How one file parts its columns, found from its first block, and how many there are."""
+
+    name: str
+    width: int
+    by_tab: bool
+    separator: str
+    """What to write between columns: a tab where the file has any."""
+    token_column: int
+    tag_column: int | None
+    comment: str | None
+
+    @staticmethod
+    def of(
+        name: str, lines: Iterable[tuple[int, str]], token_column: int, tag_column: int | None, comment: str | None
+    ) -> _Layout | None:
+        """The layout that these numbered lines of tokens show, or None while no token has been seen."""
+        numbers_and_texts = [(number, line) for number, line in lines if line and not _is_skipped(line, comment)]
+        if not numbers_and_texts:
+            return None
+        first, texts = numbers_and_texts[0][0], [line for _, line in numbers_and_texts]
+        tabs = {line.count("\t") + 1 for line in texts}
+        even_tabs = len(tabs) == 1 and tabs != {1}
+        blanks = any(" " in line for line in texts)
+        by_tab = even_tabs and (not blanks or len({len(_runs(line)) for line in texts}) > 1)
+        width = tabs.pop() if by_tab else len(_runs(texts[0]))
+        for column in (token_column, tag_column):
+            if column is not None and not -width <= column < width:
+                counted = f"columns 0 to {width - 1}, or -{width} to -1" if width > 1 else "one column only"
+                raise DataError(f"{name}:{first}: there is no column {column}; this line has {counted}")
+        separator = "\t" if any("\t" in line for line in texts) else " "
+        return _Layout(name, width, by_tab, separator, token_column, tag_column, comment)
+
+    def sentences(self, text: str, lines: list[str], first: int, *, keep_docstart: bool) -> Iterator[Sentence]:
+        """The sentences of one block, whose first line has this number in the file."""
+        # The quick split is right only where no run, no leading blank and no other separator can occur.
+        quick = self.by_tab or not (text[0] == " " or any(odd in text for odd in _ODD_BLANKS))
+        begin, total = 0, len(lines)
+        while begin < total:
+            try:
+                end = lines.index("", begin)
+            except ValueError:
+                end = total
+            while self.comment and begin < end and lines[begin].startswith(self.comment):
+                begin += 1
+            if not keep_docstart and begin < end and _is_docstart(lines[begin]):
+                begin += 1
+            if begin < end:
+                yield self._sentence(lines[begin:end], first + begin, quick=quick)
+            begin = end + 1
+
+    def _sentence(self, lines: list[str], first: int, *, quick: bool) -> Sentence:
+        separator = "\t" if self.by_tab else " "
+        if quick and {line.count(separator) for line in lines} == {self.width - 1}:
+            # All cells in one go; every line has as many, so that each column is every width-th of them.
+            cells = separator.join(lines).split(separator)
+            columns = tuple(tuple(cells[number :: self.width]) for number in range(self.width))
+        else:
+            columns = tuple(zip(*(self._cells(line, first + n) for n, line in enumerate(lines)), strict=True))
+        tags = None if self.tag_column is None else columns[self.tag_column]
+        return Sentence(columns[self.token_column], tags, self.name, first, columns, self.separator)
+
+    def _cells(self, line: str, number: int) -> list[str]:
+        """The columns of an odd line: the first way of parting them that gives as many as the file has.
+
+        A single leading separator is an empty token (some copies of MSRA have them): kept, never dropped.
+        """
+        ways = (line.split("\t"), _runs(line)) if self.by_tab else (_runs(line), line.split("\t"))
+        for cells in (*ways, line.split(" ")):
+            if len(cells) == self.width:
+                return cells
+        found = len(ways[0])
+        comment = "; is it a comment? say so with --comment '#'" if line.startswith("#") and not self.comment else ""
+        raise DataError(
+            f"{self.name}:{number}: {found} column{'s' * (found != 1)} where the file has {self.width}; "
+            f"give every token the same columns, parted by tabs if a token holds a blank{comment}"
+        )
+
+
+def _is_skipped(line: str, comment: str | None) -> bool:
+    return _is_docstart(line) or bool(comment and line.startswith(comment))
+
+
+def _runs(line: str) -> list[str]:
+    return _RUN.split(line.strip(" \t"))
+
+
+def _is_docstart(line: str) -> bool:
+    return line.startswith(DOCSTART) and line[len(DOCSTART) : len(DOCSTART) + 1] in ("", " ", "\t")

@@ -1,0 +1,40 @@
+"""Every illegal step, with its file and line."""
+
+from __future__ import annotations
+
+import pytest
+
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.errors import DataError
+from maskedcrf.evaluation.check import Checked, IllegalStep, check
+
+
+def sentence(tags, line, file="f"):
+    return Sentence(tuple("w" * len(tags)), tuple(tags), file, line)
+
+
+def test_steps_are_listed_at_the_line_they_lead_to():
+    found = check([sentence(["O", "I-X"], 1), sentence([], 4), sentence(["I-Y", "I-Y", "I-X"], 5)], "BIO")
+    assert found.illegal == (
+        IllegalStep("f", 2, "O", "I-X"),
+        IllegalStep("f", 5, None, "I-Y"),
+        IllegalStep("f", 7, "I-Y", "I-X"),
+    )
+    assert (found.sentences, found.tokens, dict(found.types)) == (3, 5, {"X": 2, "Y": 1})
+
+
+def test_an_open_end_is_listed_at_the_last_token():
+    found = check([sentence(["O"], 1), sentence(["O", "B-X"], 3)], "BIOES")
+    assert found.illegal == (IllegalStep("f", 4, "B-X", None),)
+    assert found.illegal[0].to_dict() == {"file": "f", "line": 4, "from": "B-X", "to": None}
+
+
+def test_checks_add_up():
+    parts = [sentence(["I-X"], 1, "a"), sentence(["B-X", "I-Y"], 1, "b")]
+    assert sum((check([part], "BIO") for part in parts), Checked()) == check(parts, "BIO")
+
+
+def test_untagged_sentences_and_unknown_tags_are_no_surprise():
+    assert check([Sentence(("a",))], "BIO").tokens == 0
+    with pytest.raises(DataError, match=r"^f:8: tag 'Q-X' does not fit BIO"):
+        check([sentence(["O"], 1), sentence(["O", "Q-X"], 7)], "BIO")
