@@ -1,0 +1,171 @@
+"""maskedcrf predict."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from enum import StrEnum
+from itertools import tee
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from maskedcrf.cli.options import Comment, Output
+from maskedcrf.errors import DataError
+
+if TYPE_CHECKING:
+    from maskedcrf.data.sentence import Sentence
+    from maskedcrf.tagger.results import Prediction
+
+COLUMNS = {".conll", ".bio", ".bioes", ".bmes", ".iob", ".tsv", ".col"}
+"""Endings of files that hold columns; .jsonl is JSON lines, a folder triples, everything else text."""
+
+
+class InputFormat(StrEnum):
+    """What the input is."""
+
+    auto = "auto"
+    conll = "conll"
+    jsonl = "jsonl"
+    triples = "triples"
+    text = "text"
+
+
+class OutputFormat(StrEnum):
+    """What is written."""
+
+    conll = "conll"
+    jsonl = "jsonl"
+    text = "text"
+
+
+def run(
+    model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it.")],
+    files: Annotated[
+        list[str], typer.Argument(help="Files; - is standard input, gzip is unpacked.", metavar="FILE...")
+    ],
+    format: Annotated[OutputFormat | None, typer.Option(help="Written form; text on a terminal, else conll.")] = None,
+    input_format: Annotated[
+        InputFormat, typer.Option(help="Form of the input; by its name if auto.")
+    ] = InputFormat.auto,
+    token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
+    comment: Comment = None,
+    nbest: Annotated[int, typer.Option(help="Also the n best paths (jsonl).")] = 0,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
+    threshold: Annotated[
+        float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    output: Output = "-",
+) -> None:
+    """Tag text, columns or JSON lines with a trained model; output has as many tags as there are tokens.
+
+    A column file keeps its columns and gets the predicted tag as a last one, so that `maskedcrf evaluate` reads it.
+    In text one line is one text. Files named .conll, .bio, .bioes, .bmes, .iob, .tsv are columns, .jsonl is JSON
+    lines, a folder holds triples (seq.in), everything else is text, unless --input-format says otherwise.
+
+    \b
+    Example:
+      echo "Ann flew to Oslo." | maskedcrf predict model -
+      maskedcrf predict model test.conll | maskedcrf evaluate -
+      maskedcrf predict model news.txt --format jsonl --threshold 0.2 > entities.jsonl
+    """
+    from maskedcrf.cli.streams import written
+    from maskedcrf.tagger import Tagger
+
+    terminal = output == "-" and sys.stdout.isatty()
+    shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
+    if shape is OutputFormat.conll and (probabilities or nbest or threshold is not None):
+        raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
+    tagger = Tagger.load(model, device=device)
+    inputs, kept = tee(_inputs(files, input_format, token_column, comment))
+    texts = (given if isinstance(given, str) else given.tokens for given in inputs)
+    answers = tagger.stream(texts, probabilities=probabilities, nbest=nbest, threshold=threshold)
+    # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
+    with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
+        _write(zip(kept, answers, strict=True), handle, shape, colours=terminal)
+
+
+def _inputs(
+    files: Sequence[str], form: InputFormat, token_column: int, comment: str | None
+) -> Iterator[str | Sentence]:
+    """Texts as strings, everything else as sentences."""
+    from maskedcrf.data.conll import read_conll
+    from maskedcrf.data.jsonl import numbered_lines
+    from maskedcrf.data.triples import read_triples
+
+    for name in files:
+        chosen = _guess(name) if form is InputFormat.auto else form
+        if chosen is InputFormat.conll:
+            yield from read_conll(name, token_column=token_column, tag_column=None, comment=comment)
+        elif chosen is InputFormat.triples:
+            yield from read_triples(name)
+        elif chosen is InputFormat.jsonl:
+            yield from (_json_input(name, number, line) for number, line in numbered_lines(name) if line.strip())
+        else:
+            yield from (line for _, line in numbered_lines(name))
+
+
+def _guess(name: str) -> InputFormat:
+    path = Path(name.removesuffix(".gz"))
+    if Path(name).is_dir():
+        return InputFormat.triples
+    if path.suffix in {".jsonl", ".json"}:
+        return InputFormat.jsonl
+    return InputFormat.conll if path.suffix in COLUMNS else InputFormat.text
+
+
+def _json_input(name: str, number: int, line: str) -> str | Sentence:
+    """The text of a line of JSON as it stands, or its tokens."""
+    from maskedcrf.data.sentence import Sentence
+
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name}:{number}: not JSON; write one object with text or tokens a line") from error
+    found = record.get("tokens", record.get("text")) if isinstance(record, dict) else None
+    if isinstance(found, str):
+        return found
+    if isinstance(found, list) and all(isinstance(token, str) for token in found):
+        return Sentence(tuple(found), None, name, number)
+    raise DataError(f"{name}:{number}: neither tokens (a list of strings) nor text (a string)")
+
+
+def _write(
+    pairs: Iterable[tuple[str | Sentence, Prediction]], handle: TextIO, shape: OutputFormat, *, colours: bool
+) -> None:
+    from maskedcrf.data.conll import write_conll
+
+    for given, answer in pairs:
+        if shape is OutputFormat.jsonl:
+            handle.write(json.dumps(answer.to_json(), ensure_ascii=False) + "\n")
+        elif shape is OutputFormat.text:
+            handle.write(_marked(answer, colours=colours) + "\n")
+        elif answer.tokens:
+            write_conll([_with_tags(given, answer)], handle)
+
+
+def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:
+    from maskedcrf.data.sentence import Sentence
+
+    if isinstance(given, str) or not given.columns:
+        return Sentence(answer.tokens, answer.tags)
+    return replace(given, tags=answer.tags, columns=(*given.columns, answer.tags))
+
+
+def _marked(answer: Prediction, *, colours: bool) -> str:
+    """The text with its entities marked: [Oslo LOC], with the probability where it is known."""
+    pieces, at = [], 0
+    text = answer.text
+    for entity in answer.entities:
+        if entity.start < at:  # entities above a threshold may overlap: the first is marked
+            continue
+        share = "" if entity.probability is None else f" {entity.probability:.2f}"
+        mark = f"[{entity.text} {entity.type}{share}]"
+        pieces += [text[at : entity.start], f"\033[1;36m{mark}\033[0m" if colours else mark]
+        at = entity.end
+    return "".join([*pieces, text[at:]])

@@ -1,0 +1,133 @@
+"""maskedcrf train."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from maskedcrf.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from maskedcrf.tagger.tagger import Tagger
+
+FILES = ("train", "dev", "test", "output", "seeds", "overwrite")
+"""Keys of the TOML file that are no settings of the model."""
+
+
+def run(
+    config: Annotated[Path | None, typer.Argument(help="TOML file of settings; flags win over it.")] = None,
+    train: Annotated[list[str] | None, typer.Option(help="Labelled file; may be given several times.")] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="To choose the best epoch by; else 10 % of train.")] = None,
+    test: Annotated[list[str] | None, typer.Option(help="To score the finished model on.")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help="Folder for the model.")] = None,
+    file_scheme: Annotated[str | None, typer.Option(help="Scheme of the files.")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Scheme trained on.")] = None,
+    output_scheme: Annotated[str | None, typer.Option(help="Scheme the tagger writes.")] = None,
+    gold: Annotated[str | None, typer.Option(help="Illegal gold: error, repair or drop.")] = None,
+    head: Annotated[str | None, typer.Option(help="crf or softmax.")] = None,
+    mask: Annotated[str | None, typer.Option(help="train, decode or off.")] = None,
+    transformer: Annotated[str | None, typer.Option(help="Hugging Face encoder: folder or name.")] = None,
+    vectors: Annotated[str | None, typer.Option(help="File of pretrained word vectors.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the run, or the first of --seeds.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Train so many times; best, mean and std.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any setting: --set optim.head_rate=2e-3.", metavar="KEY=VALUE")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew, whatever is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a tagger on labelled files and save it as a model folder.
+
+    A run that was stopped goes on from its last checkpoint when the same command is given again. Several GPUs or
+    machines: accelerate launch -m maskedcrf train ...
+
+    \b
+    Example:
+      maskedcrf train --train train.conll --dev dev.conll -o model
+      maskedcrf train ner.toml --transformer bert-base-cased --scheme BIOES -o model
+      maskedcrf train ner.toml --seeds 10 --set epochs=5 --set minimum_steps=10000 -o runs
+    """
+    flags = {
+        "train": train,
+        "dev": dev,
+        "test": test,
+        "output": output,
+        "file_scheme": file_scheme,
+        "scheme": scheme,
+        "output_scheme": output_scheme,
+        "gold": gold,
+        "head": head,
+        "mask": mask,
+        "encoder.transformer": transformer,
+        "encoder.vectors": vectors,
+        "epochs": epochs,
+        "seed": seed,
+        "seeds": seeds,
+        "device": device,
+        "overwrite": overwrite or None,
+    }
+    given = {name: value for name, value in flags.items() if value not in (None, [])}
+    _train(config, {**given, **_assignments(set_ or [])}, as_json=as_json)
+
+
+def _assignments(pairs: list[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value is TOML, or else a word."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE")
+        try:
+            values[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key] = value
+    return values
+
+
+def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None:
+    import logging
+
+    from maskedcrf.cli.streams import print_json
+    from maskedcrf.training.config import Settings, SettingsError, read_settings
+    from maskedcrf.training.run import train
+    from maskedcrf.training.seeds import train_seeds
+
+    if not sys.stderr.isatty():
+        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    values = read_settings(config, flags)
+    files = {name: values.pop(name) for name in FILES if name in values}
+    for name in ("train", "output"):
+        if not files.get(name):
+            raise SettingsError(f"nothing given for {name}: say --{name} or put it in the settings file")
+    Settings.of(values)  # wrong settings are said before files are read
+    seeds = files.pop("seeds", None)
+    if seeds is not None:
+        _, summary = train_seeds(files.pop("train"), files.pop("dev", None), seeds=seeds, **files, **values)
+        print_json(summary) if as_json else _show_seeds(summary)
+        return
+    output = files["output"]
+    tagger = train(files.pop("train"), files.pop("dev", None), **files, **values)
+    if as_json:
+        print_json({"model": output, **tagger.record.model_dump(mode="json")})
+    else:
+        _show(tagger, output)
+
+
+def _show(tagger: Tagger, output: str) -> None:
+    for name, part in tagger.record.scores.items():
+        both = f"{part['retain']['f1']:.2f} retain, {part['discard']['f1']:.2f} discard"
+        print(f"{name}: F1 {both}, illegal {part['illegal']:.2f} %")
+    print(f"saved to {output}; try: maskedcrf predict {output} FILE")
+
+
+def _show_seeds(summary: dict[str, Any]) -> None:
+    for part in ("dev", "test"):
+        for name, found in summary.get(part, {}).items():
+            unit = "illegal %" if name == "illegal" else f"F1, {name}"
+            print(f"{part} {unit}: best {found['best']:.2f}, mean {found['mean']:.2f}, std {found['std']:.2f}")

@@ -1,0 +1,89 @@
+"""The model card, written from the run: data, scheme, scores both ways, settings, signature."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_CARD = """\
+---
+library_name: maskedcrf
+pipeline_tag: token-classification
+---
+# A tagger of {types} types
+
+{kind}; tags are {scheme}, written as {output_scheme}.
+
+```python
+from maskedcrf import Tagger
+
+tagger = Tagger.load("this-folder")
+print(tagger.predict("Some text.").entities)
+```
+
+## Types
+{type_list}
+
+## Data
+{data}
+
+## Scores
+{scores}
+
+## Settings
+```json
+{settings}
+```
+
+Made with maskedcrf {version}{signature}.
+"""
+
+_KINDS = {
+    ("crf", "train"): "A masked CRF, trained and decoded over legal paths only: it cannot output an illegal path",
+    ("crf", "decode"): "A CRF, decoded over legal paths only: it cannot output an illegal path",
+    ("crf", "off"): "A conventional CRF: its output may leave the scheme",
+    ("softmax", "decode"): "A softmax tagger, decoded over legal paths only: it cannot output an illegal path",
+    ("softmax", "off"): "A softmax tagger: its output may leave the scheme",
+}
+
+
+def model_card(config: Mapping[str, Any]) -> str:
+    """README.md of a model folder, from what its config.json says."""
+    record = config["record"]
+    delimiter = config["delimiter"]
+    ends = -1 if not config["prefix_last"] else 0
+    types = sorted({tag.split(delimiter, 1)[ends] for tag in config["tags"] if delimiter in tag})
+    return _CARD.format(
+        types=len(types),
+        kind=_KINDS.get((config["head"], config["mask"]), "A masked CRF"),
+        scheme=config["scheme"],
+        output_scheme=config["output_scheme"],
+        type_list=", ".join(f"`{kind}`" for kind in types) or "none",
+        data=_data(record["data"]),
+        scores=_scores(record["scores"]),
+        settings=json.dumps(record["settings"], ensure_ascii=False, indent=2),
+        version=config["version"],
+        signature=f": `{record['signature']}`" if record["signature"] else "",
+    )
+
+
+def _data(parts: Mapping[str, Any]) -> str:
+    rows = [
+        f"| {name} | {part['files'] or 'in memory'} | {part['sentences']} | {part['tokens']} | {part.get('gold', '')} |"
+        for name, part in parts.items()
+    ]
+    if not rows:
+        return "Not recorded."
+    return "\n".join(["| part | files | sentences | tokens | gold check |", "|---|---|---|---|---|", *rows])
+
+
+def _scores(parts: Mapping[str, Any]) -> str:
+    rows = [
+        f"| {name} | {part['retain']['f1']:.2f} | {part['discard']['f1']:.2f} | {part['illegal']:.2f} |"
+        for name, part in parts.items()
+    ]
+    if not rows:
+        return "Not measured."
+    head = "| part | F1, illegal segments retained | F1, discarded | illegal % of predicted segments |"
+    return "\n".join([head, "|---|---|---|---|", *rows])

@@ -1,0 +1,218 @@
+"""The model folder: model.safetensors, config.json, encoder/ and README.md; nothing in it is ever run.
+
+A folder from elsewhere is read as if its author meant harm: every file must lie inside it, weights come from
+safetensors alone and must fit the model that the JSON describes, and keys that we did not write are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from maskedcrf import __version__
+from maskedcrf.crf.layer import MaskMode
+from maskedcrf.encoders.build import load_encoder
+from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.errors import MaskedCRFError
+from maskedcrf.tagger.atomic import written_aside
+from maskedcrf.tagger.card import model_card
+from maskedcrf.tagger.model import Head, TaggerModel
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import Scheme
+
+WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
+LARGEST_HEADER = 16 << 20
+LARGEST_JSON = 64 << 20
+_RUNS_CODE = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")
+"""Keys by which a configuration file has made other libraries run code."""
+
+
+class ModelFolderError(MaskedCRFError):
+    """A model folder that is damaged, foreign or hostile; the message says what is wrong with which file."""
+
+
+class Record(BaseModel):
+    """How a model was made: what its card is written from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: dict[str, Any] = Field(default_factory=dict)
+    """Of train, dev and test: the files' names, sentences, tokens, and what the gold check did."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    scores: dict[str, Any] = Field(default_factory=dict)
+    """Of dev and test, under retain and discard."""
+    epoch: int | None = None
+    """The epoch whose weights these are."""
+    signature: str | None = None
+    fingerprint: str | None = None
+    """Of settings and data: equal for runs that must give equal weights."""
+
+
+class FolderConfig(BaseModel):
+    """config.json: all there is to know but the weights."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["maskedcrf tagger"] = "maskedcrf tagger"
+    version: str = __version__
+    tags: tuple[str, ...]
+    scheme: str
+    """The scheme trained on; `output_scheme` is that of the tags given out."""
+    output_scheme: str
+    delimiter: str = "-"
+    prefix_last: bool = False
+    head: Head
+    mask: MaskMode
+    dropout: float = Field(ge=0, lt=1)
+    encoder: EncoderConfig
+    record: Record = Record()
+
+
+def save(target: Path, model: TaggerModel, *, output_scheme: Scheme, record: Record, overwrite: bool = False) -> Path:
+    """Write a model folder, whole or not at all."""
+    if target.exists() and not overwrite:
+        raise MaskedCRFError(f"{target}: there is something already; give another folder, or overwrite=True")
+    scheme = model.crf.constraints.scheme
+    assert scheme is not None, "a tagger is built from a scheme"
+    config = FolderConfig(
+        tags=model.crf.tags,
+        scheme=scheme.name,
+        output_scheme=output_scheme.name,
+        delimiter=scheme.delimiter,
+        prefix_last=scheme.prefix_last,
+        head=model.head,
+        mask=model.crf.mask_mode,
+        dropout=model.dropout.p,
+        encoder=model.encoder.config,
+        record=record,
+    )
+    with written_aside(target) as aside:
+        (aside / ENCODER).mkdir()
+        model.encoder.save(aside / ENCODER)
+        save_file(plain_state(model), aside / WEIGHTS, metadata={"format": "pt"})
+        write_json(aside / CONFIG, config.model_dump(mode="json"))
+        (aside / CARD).write_text(model_card(config.model_dump(mode="json")), encoding="utf-8")
+    return target
+
+
+def plain_state(model: torch.nn.Module) -> dict[str, Tensor]:
+    """The state dict with every tensor on the CPU in memory of its own, as safetensors wants it."""
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in model.state_dict().items()}
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON to be read by people too."""
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
+    """The model of a folder, the scheme it writes, and how it was made."""
+    _check_tree(directory)
+    config = _read_config(directory)
+    scheme, output_scheme = (
+        Scheme.get(name, delimiter=config.delimiter, prefix_last=config.prefix_last)
+        for name in (config.scheme, config.output_scheme)
+    )
+    shapes = _header(directory / WEIGHTS)
+
+    def build() -> TaggerModel:
+        encoder = load_encoder(directory / ENCODER)
+        if encoder.config != config.encoder:
+            raise ModelFolderError(f"{directory}: {CONFIG} and {ENCODER}/ describe different encoders")
+        rules = Constraints.from_scheme(config.tags, scheme)
+        return TaggerModel(encoder, rules, head=config.head, mask=config.mask, dropout=config.dropout)
+
+    # The caller's random numbers are not ours to use up.
+    with torch.random.fork_rng(devices=[]):
+        with torch.device("meta"):  # sizes first: a lying configuration must not cost memory
+            _check_shapes(directory / WEIGHTS, shapes, build())
+        model = build()
+    model.load_state_dict(_weights(directory / WEIGHTS))
+    return model, output_scheme, config.record
+
+
+def _check_tree(directory: Path) -> None:
+    """A folder of plain files that all lie inside it, with weights that need no pickle."""
+    if not directory.is_dir():
+        raise ModelFolderError(f"{directory}: no such folder; a model folder is what `maskedcrf train` writes")
+    root = directory.resolve()
+    for path in directory.rglob("*"):
+        if not path.resolve().is_relative_to(root):
+            raise ModelFolderError(f"{path}: leads outside the model folder")
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise ModelFolderError(f"{path}: not a plain file")
+    if not (directory / WEIGHTS).is_file():
+        pickles = [
+            path.name for path in sorted(directory.iterdir()) if path.suffix in {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
+        ]
+        found = f"only {pickles[0]}, a pickle, which can run code and is never read" if pickles else "nothing like it"
+        raise ModelFolderError(f"{directory}: no {WEIGHTS}, {found}; save the model with Tagger.save")
+    for path in directory.rglob("*.json"):
+        if path.name != "tokenizer.json":  # a vocabulary: large, and no library takes instructions from it
+            _refuse_code(path, read_json(path))
+
+
+def read_json(path: Path) -> Any:
+    """The JSON of a file of bounded size."""
+    try:
+        if path.stat().st_size > LARGEST_JSON:
+            raise ModelFolderError(f"{path}: larger than {LARGEST_JSON >> 20} MiB")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, ModelFolderError):
+            raise
+        raise ModelFolderError(f"{path}: not readable as JSON ({str(error).splitlines()[0]})") from error
+
+
+def _refuse_code(path: Path, value: Any) -> None:
+    for key in _RUNS_CODE if isinstance(value, dict) else ():
+        if value.get(key):
+            raise ModelFolderError(f"{path}: {key!r} asks to run code from the folder; refused")
+
+
+def _read_config(directory: Path) -> FolderConfig:
+    try:
+        return FolderConfig.model_validate(read_json(directory / CONFIG))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ModelFolderError(f"{directory / CONFIG}: {place}: {first['msg']}") from error
+
+
+def _header(path: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors, after a look at the header's size."""
+    with path.open("rb") as handle:
+        size = int.from_bytes(handle.read(8), "little")
+    if size > min(LARGEST_HEADER, max(path.stat().st_size - 8, 0)):
+        raise ModelFolderError(f"{path}: not a safetensors file, or its header is oversized ({size} bytes)")
+    try:
+        with safe_open(path, framework="pt") as tensors:
+            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFolderError(f"{path}: not a sound safetensors file ({str(error).splitlines()[0]})") from error
+
+
+def _check_shapes(path: Path, found: dict[str, tuple[int, ...]], model: TaggerModel) -> None:
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            sides = [str(side.get(name, "nothing")) for side in (found, wanted)]
+            raise ModelFolderError(f"{path}: {name} is {sides[0]} where the model of {CONFIG} has {sides[1]}")
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    weights = {}
+    with safe_open(path, framework="pt") as tensors:
+        for name in tensors.keys():  # noqa: SIM118  (not a dict)
+            weights[name] = tensors.get_tensor(name)
+            if weights[name].is_floating_point() and not weights[name].isfinite().all():
+                raise ModelFolderError(f"{path}: {name} holds NaN or infinite weights")
+    return weights

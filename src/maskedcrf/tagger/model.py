@@ -1,0 +1,65 @@
+"""TaggerModel: an encoder, a linear layer, and a CRF over the legal paths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor, nn
+
+from maskedcrf.crf.layer import MaskedCRF, MaskMode
+from maskedcrf.tags.constraints import Constraints
+
+if TYPE_CHECKING:
+    from maskedcrf.encoders.build import Encoder
+
+Head = Literal["softmax", "crf"]
+Features = dict[str, Tensor]
+
+
+class TaggerModel(nn.Module):
+    """Words -> vectors (B, T, H) -> emissions (B, T, D) -> paths.
+
+    `head="softmax"` is the same model with all transition scores frozen at zero: an unmasked CRF without
+    transitions *is* an independent softmax per token. So `head` and `mask` span all the paper's variants.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        constraints: Constraints,
+        *,
+        head: Head = "crf",
+        mask: MaskMode = "train",
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head: Head = head
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(encoder.width, len(constraints))
+        self.crf = MaskedCRF(constraints, mask=mask)
+        if head == "softmax":
+            for parameter in self.crf.parameters():
+                nn.init.zeros_(parameter).requires_grad_(False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.linear.weight.device
+
+    def emissions(self, features: Features) -> Tensor:
+        """(B, T, D): the score of each tag for each word."""
+        emissions: Tensor = self.linear(self.dropout(self.encoder(features)))
+        return emissions
+
+    def forward(self, features: Features, tags: Tensor) -> Tensor:
+        """(B,): the loss of each sentence, given its gold tag ids (B, T)."""
+        return self.crf(self.emissions(features), tags, features["mask"], reduction="none")  # type: ignore[no-any-return]
+
+
+def to_device(features: Features, device: torch.device) -> Features:
+    """The same features on another device; a copy to a GPU does not stop the host."""
+    if device.type == "cpu":
+        return features
+    return {name: part.pin_memory().to(device, non_blocking=True) for name, part in features.items()}

@@ -1,0 +1,214 @@
+"""Predictions by the batch: sorted by length inside a buffer, given back in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, repeat
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maskedcrf.data.batching import prediction_batches
+from maskedcrf.data.jsonl import tokenise
+from maskedcrf.errors import IllegalPathError, MaskedCRFError
+from maskedcrf.tagger.candidates import SegmentBounds
+from maskedcrf.tagger.model import Features, TaggerModel, to_device
+from maskedcrf.tagger.reading import segments_of_paths
+from maskedcrf.tagger.results import Prediction, Ranked
+from maskedcrf.tags.scheme import Bools, Scheme
+from maskedcrf.tags.segments import Segment, encode
+
+Text = str | Sequence[str]
+"""Raw text, or a list of tokens."""
+
+BATCH_TOKENS = {"cpu": 2048, "cuda": 32768}
+"""Padded tokens in one forward pass: enough to keep the device busy, small enough for its caches."""
+BUFFER = 64
+"""Batches' worth of sentences read ahead, so that neighbours in length can share a batch."""
+MOST = 256
+"""Sentences in one forward pass, however short."""
+SPANS_AT_ONCE = 4096
+
+
+class Item(NamedTuple):
+    """One text on its way through the model."""
+
+    tokens: tuple[str, ...]
+    source: str | None
+    offsets: tuple[tuple[int, int], ...] | None
+    allowed: Bools | None = None
+    """(T, D), or None where every tag may stand."""
+
+    @staticmethod
+    def of(text: Text) -> Item:
+        """Raw text is tokenised; a list of tokens is taken as it is."""
+        if not isinstance(text, str):
+            return Item(tuple(text), None, None)
+        tokens = tokenise(text)
+        offsets = tuple((token.start, token.end) for token in tokens)
+        return Item(tuple(token.text for token in tokens), text, offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked beside the tags; each costs something, so each is off by default."""
+
+    probabilities: bool = False
+    """Exact probability of each entity."""
+    nbest: int = 0
+    """How many paths to rank."""
+    threshold: float | None = None
+    """Entities with at least this probability, also those not on the best path, in place of the best path's."""
+    output_scheme: Scheme | None = None
+    """The scheme the tags are written in; None is the model's own."""
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not 0 < self.threshold <= 1:
+            raise MaskedCRFError(f"threshold is a probability above 0 and up to 1, got {self.threshold}")
+        if self.nbest < 0:
+            raise MaskedCRFError(f"nbest is a number of paths, got {self.nbest}")
+
+
+def stream(
+    model: TaggerModel, items: Iterable[Item], *, question: Question, batch_tokens: int | None = None
+) -> Iterator[Prediction]:
+    """A prediction for each item, in order; memory holds one buffer of them, whatever their number."""
+    limit = batch_tokens or BATCH_TOKENS.get(model.device.type, BATCH_TOKENS["cuda"])
+    numbered = enumerate(items)
+    while buffer := _take(numbered, limit * BUFFER):
+        first = buffer[0][0]
+        answers: dict[int, Prediction] = {}
+        for batch in prediction_batches([len(item.tokens) for _, item in buffer], size=MOST, tokens=limit):
+            chosen = [buffer[place] for place in batch]
+            for (number, _), answer in zip(chosen, _answer(model, chosen, question), strict=True):
+                answers[number] = answer
+        yield from (answers.pop(first + place) for place in range(len(buffer)))
+
+
+def _take(numbered: Iterator[tuple[int, Item]], tokens: int) -> list[tuple[int, Item]]:
+    taken: list[tuple[int, Item]] = []
+    for number, item in numbered:
+        taken.append((number, item))
+        tokens -= len(item.tokens) + 1
+        if tokens <= 0:
+            break
+    return taken
+
+
+def _answer(model: TaggerModel, numbered: Sequence[tuple[int, Item]], question: Question) -> list[Prediction]:
+    """Predictions for one batch; an item that cannot be answered is named by its number."""
+    try:
+        return predict_batch(model, [item for _, item in numbered], question)
+    except IllegalPathError as error:
+        if len(numbered) == 1:
+            raise IllegalPathError(f"input {numbered[0][0]} (counted from 0): {error}") from error
+        return list(chain.from_iterable(_answer(model, [one], question) for one in numbered))
+
+
+@torch.inference_mode()
+def predict_batch(model: TaggerModel, items: Sequence[Item], question: Question) -> list[Prediction]:
+    """Predictions for one batch, computed at once; empty items get empty predictions."""
+    full = [item for item in items if item.tokens]
+    found = iter(_predict_full(model, full, question) if full else [])
+    return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for item in items]
+
+
+def _predict_full(model: TaggerModel, items: Sequence[Item], question: Question) -> list[Prediction]:
+    was_training = model.training
+    model.eval()
+    features = to_device(model.encoder.prepare([item.tokens for item in items]), model.device)
+    emissions = model.emissions(features).float()
+    model.train(was_training)
+    lattice = _Lattice(emissions, features["mask"], _allowed(items, features, len(model.crf.tags)))
+    paths = model.crf.decode(emissions, lattice.mask, allowed=lattice.allowed)
+    rows = path_segments(model, paths)
+    ranked: Iterable[tuple[Ranked, ...]] = repeat(())
+    shares: Iterable[tuple[float, ...] | None] = repeat(None)
+    shown = rows
+    if question.nbest:
+        ranked = _ranked(model, lattice, question.nbest, output_scheme=question.output_scheme)
+    if question.threshold is not None:
+        shown, shares = _above(model, lattice, question.threshold)
+    elif question.probabilities:
+        shares = _probabilities(model, lattice, rows)
+    names = model.crf.tags
+    predictions = []
+    for item, path, best, segments, share, ranks in zip(items, paths, rows, shown, shares, ranked, strict=False):
+        assert len(path) == len(item.tokens), "tags out = tokens in"
+        tags = [names[number] for number in path]
+        if question.output_scheme is not None:
+            tags = encode(best, len(tags), question.output_scheme)
+        predictions.append(
+            Prediction(item.tokens, tuple(tags), tuple(segments), share, ranks, item.source, item.offsets)
+        )
+    return predictions
+
+
+class _Lattice(NamedTuple):
+    emissions: Tensor
+    mask: Tensor
+    allowed: Tensor | None
+
+
+def _allowed(items: Sequence[Item], features: Features, size: int) -> Tensor | None:
+    """(B, T, D) on the words of the batch, or None where nothing is narrowed."""
+    if all(item.allowed is None for item in items):
+        return None
+    mask = features["mask"].cpu()
+    allowed = torch.ones((*mask.shape, size), dtype=torch.bool)
+    for row, item in enumerate(items):
+        if item.allowed is not None:
+            allowed[row, mask[row]] = torch.from_numpy(item.allowed)
+    return allowed.to(features["mask"].device)
+
+
+def path_segments(model: TaggerModel, paths: Sequence[Sequence[int]]) -> list[list[Segment]]:
+    """The segments of each path of tag ids."""
+    scheme = model.crf.constraints.scheme
+    assert scheme is not None, "a tagger is built from a scheme"
+    return segments_of_paths(paths, model.crf.tags, scheme)
+
+
+def _ranked(model: TaggerModel, lattice: _Lattice, k: int, *, output_scheme: Scheme | None) -> list[tuple[Ranked, ...]]:
+    best = model.crf.nbest(lattice.emissions, lattice.mask, k=k, allowed=lattice.allowed)
+    ranked = []
+    for row in best:
+        segments = path_segments(model, [path for path, _ in row]) if output_scheme else repeat([])
+        tags = (
+            encode(found, len(path), output_scheme) if output_scheme else [model.crf.tags[number] for number in path]
+            for (path, _), found in zip(row, segments, strict=False)
+        )
+        ranked.append(
+            tuple(Ranked(tuple(path), float(np.exp(score))) for path, (_, score) in zip(tags, row, strict=True))
+        )
+    return ranked
+
+
+def _probabilities(model: TaggerModel, lattice: _Lattice, rows: Sequence[Sequence[Segment]]) -> list[tuple[float, ...]]:
+    spans = [[(start, end, kind) for start, end, kind, _ in row] for row in rows]
+    shares = model.crf.span_probability(lattice.emissions, spans, lattice.mask, allowed=lattice.allowed)
+    return [tuple(row.tolist()) for row in shares]
+
+
+def _above(
+    model: TaggerModel, lattice: _Lattice, threshold: float
+) -> tuple[list[list[Segment]], list[tuple[float, ...]]]:
+    """All segments of each row with at least this probability, and their probabilities."""
+    bounds = SegmentBounds(model.crf.constraints, masked=model.crf.mask_mode != "off")
+    marginals = model.crf.marginals(lattice.emissions, lattice.mask, allowed=lattice.allowed).double().cpu().numpy()
+    on = lattice.mask.cpu().numpy()
+    segments: list[list[Segment]] = []
+    shares: list[tuple[float, ...]] = []
+    for row in range(len(on)):
+        one = _Lattice(*(None if part is None else part[row : row + 1] for part in lattice))  # type: ignore[arg-type]
+        candidates = iter(bounds.candidates(marginals[row, on[row]], threshold))
+        kept: list[tuple[Segment, float]] = []
+        while chunk := [Segment(*found) for found in islice(candidates, SPANS_AT_ONCE)]:
+            exact = _probabilities(model, one, [chunk])[0]
+            kept += [(found, share) for found, share in zip(chunk, exact, strict=True) if share >= threshold]
+        segments.append([found for found, _ in kept])
+        shares.append(tuple(share for _, share in kept))
+    return segments, shares

@@ -1,0 +1,110 @@
+"""What a prediction carries: tokens, tags, entities with character offsets and exact probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from maskedcrf.tags.segments import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A segment of the text: text[start:end] carries this type."""
+
+    type: str
+    text: str
+    start: int
+    end: int
+    tokens: tuple[int, int]
+    """First token and the one after the last."""
+    probability: float | None = None
+    """Exact P(this very segment is in the path); None if not asked for."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of plain values."""
+        found = {
+            "type": self.type,
+            "text": self.text,
+            "start": self.start,
+            "end": self.end,
+            "tokens": list(self.tokens),
+        }
+        return found if self.probability is None else {**found, "probability": self.probability}
+
+
+class Ranked(NamedTuple):
+    """One of the n best paths."""
+
+    tags: tuple[str, ...]
+    probability: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Tags for every token of one text, and the entities they spell."""
+
+    tokens: tuple[str, ...]
+    tags: tuple[str, ...]
+    segments: tuple[Segment, ...]
+    """Token positions of the entities; legal ones only, unless the model's mask is off."""
+    probabilities: tuple[float, ...] | None = None
+    """Of each segment."""
+    nbest: tuple[Ranked, ...] = ()
+    """The n best paths with their probabilities, best first, if asked for."""
+    source: str | None = field(default=None, repr=False)
+    spans: Sequence[tuple[int, int]] | None = field(default=None, repr=False)
+
+    @property
+    def text(self) -> str:
+        """The text given; for a list of tokens, the tokens joined by blanks."""
+        return " ".join(self.tokens) if self.source is None else self.source
+
+    @cached_property
+    def offsets(self) -> Sequence[tuple[int, int]]:
+        """Characters of each token in `text`, end exclusive."""
+        if self.spans is not None:
+            return self.spans
+        offsets, start = [], 0
+        for token in self.tokens:
+            offsets.append((start, start + len(token)))
+            start += len(token) + 1
+        return offsets
+
+    @cached_property
+    def entities(self) -> list[Entity]:
+        """The entities, in order of their start."""
+        text, offsets = self.text, self.offsets
+        shares = self.probabilities or [None] * len(self.segments)
+        found = []
+        for (first, after, kind, _), share in zip(self.segments, shares, strict=True):
+            start, end = offsets[first][0], offsets[after - 1][1]
+            found.append(Entity(kind, text[start:end], start, end, (first, after), share))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of plain values, one line of `maskedcrf predict --format jsonl`."""
+        result: dict[str, Any] = {
+            "text": self.text,
+            "tokens": list(self.tokens),
+            "tags": list(self.tags),
+            "entities": [entity.to_json() for entity in self.entities],
+        }
+        if self.nbest:
+            result["nbest"] = [{"tags": list(tags), "probability": share} for tags, share in self.nbest]
+        return result
+
+    def to_pipeline(self) -> list[dict[str, Any]]:
+        """The entities as a Hugging Face token-classification pipeline gives them; `score` is exact where computed."""
+        return [
+            {
+                "entity_group": entity.type,
+                "score": entity.probability,
+                "word": entity.text,
+                "start": entity.start,
+                "end": entity.end,
+            }
+            for entity in self.entities
+        ]

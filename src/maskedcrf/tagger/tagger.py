@@ -1,0 +1,174 @@
+"""Tagger: train, predict, save, load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+
+from maskedcrf.crf import checks
+from maskedcrf.crf.layer import MaskMode
+from maskedcrf.data.jsonl import tokenise
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.errors import DataError
+from maskedcrf.tagger import folder, predict
+from maskedcrf.tagger.allowed import Fixed, Gazetteer, allowed_tags
+from maskedcrf.tagger.folder import Record
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.predict import Item, Question, Text
+from maskedcrf.tagger.results import Prediction
+from maskedcrf.tagger.scoring import Scores, score
+from maskedcrf.tags.scheme import Scheme
+
+
+class Tagger:
+    """A model that tags text and never leaves its scheme.
+
+    >>> tagger = Tagger.load("my-model")                                # doctest: +SKIP
+    >>> tagger.predict("Ann flew to Oslo.").entities                    # doctest: +SKIP
+    [Entity(type='PER', text='Ann', start=0, end=3, ...), Entity(type='LOC', text='Oslo', start=12, end=16, ...)]
+    """
+
+    def __init__(
+        self, model: TaggerModel, *, output_scheme: Scheme | None = None, record: Record | None = None
+    ) -> None:
+        self.model = model
+        self.output_scheme = output_scheme or self.scheme
+        self.record = record or Record()
+        """What is known of how the model was made: data, settings, scores."""
+        self.history: list[dict[str, Any]] = []
+        """Of a tagger just trained, one entry an epoch: loss, dev scores."""
+
+    @classmethod
+    def train(cls, train: Any, dev: Any = None, **settings: Any) -> Tagger:
+        """A tagger trained on sentences or files; settings as in `maskedcrf.training.config.Settings`.
+
+        `train`, `dev` and `test` are a path, several paths, or sentences: `Sentence`s or (tokens, tags) pairs.
+        """
+        # Training is a layer above this one: this is only its door.
+        return import_module("maskedcrf.training.run").train(train, dev, **settings)  # type: ignore[no-any-return]
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme the model was trained on."""
+        scheme = self.model.crf.constraints.scheme
+        assert scheme is not None, "a tagger is built from a scheme"
+        return scheme
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The model's tags, in the order of their ids."""
+        return self.model.crf.tags
+
+    @property
+    def mask(self) -> MaskMode:
+        """The paper's variants in one word. A model trained with mask="off" may be switched to "decode" and back."""
+        return self.model.crf.mask_mode
+
+    @mask.setter
+    def mask(self, mode: MaskMode) -> None:
+        checks.one_of(mode, "mask", MaskMode)
+        self.model.crf.mask_mode = mode
+
+    def to(self, device: str | torch.device) -> Tagger:
+        """The same tagger, its weights moved to this device."""
+        self.model.to(device)
+        return self
+
+    @overload
+    def predict(self, texts: str, **options: Any) -> Prediction: ...
+    @overload
+    def predict(self, texts: Sequence[Text], **options: Any) -> list[Prediction]: ...
+    def predict(self, texts: str | Sequence[Text], **options: Any) -> Prediction | list[Prediction]:
+        """Tags and entities of one text, or of each of many; options as in `stream`.
+
+        A string is raw text; a list holds texts or lists of tokens, so one list of tokens is `[tokens]`.
+        """
+        if isinstance(texts, str):
+            return next(self.stream([texts], **options))
+        return list(self.stream(texts, **options))
+
+    def stream(
+        self,
+        texts: Iterable[Text],
+        *,
+        probabilities: bool = False,
+        nbest: int = 0,
+        threshold: float | None = None,
+        fixed: Iterable[Fixed | None] | None = None,
+        gazetteer: Mapping[str, str] | None = None,
+        batch_tokens: int | None = None,
+    ) -> Iterator[Prediction]:
+        """A prediction for each text, in order, read and answered a buffer at a time.
+
+        Args:
+            texts: raw texts or lists of tokens, any number of them.
+            probabilities: the exact probability of each entity.
+            nbest: also the n best paths, with their probabilities.
+            threshold: in place of the best path's entities, all with at least this probability, which may overlap.
+            fixed: for each text None, or tags the user knows: {token position: tag or tags}.
+            gazetteer: names and their types, {"New York": "LOC"}: wherever a name occurs it gets its type.
+            batch_tokens: padded tokens in one forward pass; the answer does not depend on it.
+        """
+        question = Question(
+            probabilities=probabilities,
+            nbest=nbest,
+            threshold=threshold,
+            output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
+        )
+        items = self._items(texts, fixed, _gazetteer(gazetteer))
+        return predict.stream(self.model, items, question=question, batch_tokens=batch_tokens)
+
+    def _items(
+        self, texts: Iterable[Text], fixed: Iterable[Fixed | None] | None, gazetteer: Gazetteer | None
+    ) -> Iterator[Item]:
+        if fixed is None and gazetteer is None:
+            yield from map(Item.of, texts)
+            return
+        known = iter(fixed) if fixed is not None else None
+        for number, text in enumerate(texts):
+            item = Item.of(text)
+            try:
+                own = next(known) if known is not None else None
+            except StopIteration:
+                raise DataError(
+                    f"fixed ends before text {number}; give one entry a text, None where nothing is fixed"
+                ) from None
+            rules = self.model.crf.constraints
+            yield item._replace(allowed=allowed_tags(rules, item.tokens, fixed=own, gazetteer=gazetteer))
+
+    def pipeline(self, texts: str | Sequence[str]) -> list[Any]:
+        """Entities as a Hugging Face pipeline gives them: dicts for one text, a list of such lists for several."""
+        if isinstance(texts, str):
+            return self.predict(texts, probabilities=True).to_pipeline()
+        return [answer.to_pipeline() for answer in self.predict(texts, probabilities=True)]
+
+    def evaluate(self, sentences: Iterable[Sentence], *, scheme: str | Scheme | None = None) -> Scores:
+        """Scores against the sentences' gold tags, under retain and discard; `scheme` is that of the gold."""
+        return score(self.model, list(sentences), gold_scheme=Scheme.get(scheme) if scheme else self.scheme)
+
+    def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
+        """The model folder: safetensors, JSON and a model card; written aside, then moved into place."""
+        return folder.save(
+            Path(directory), self.model, output_scheme=self.output_scheme, record=self.record, overwrite=overwrite
+        )
+
+    @classmethod
+    def load(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> Tagger:
+        """The tagger of a model folder; nothing in the folder is ever run as code."""
+        model, output_scheme, record = folder.load(Path(directory))
+        return cls(model.to(device).eval(), output_scheme=output_scheme, record=record)
+
+
+def _gazetteer(names: Mapping[str, str] | None) -> Gazetteer | None:
+    """Names are cut into tokens as raw text is, and by blanks as columns are: both forms are looked for."""
+    if not names:
+        return None
+    forms: dict[Sequence[str], str] = {}
+    for name, kind in names.items():
+        forms[tuple(token.text for token in tokenise(name))] = kind
+        forms[tuple(name.split())] = kind
+    return Gazetteer({form: kind for form, kind in forms.items() if form})

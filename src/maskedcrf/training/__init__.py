@@ -1,0 +1,1 @@
+"""Training: settings, rates, the loop, checkpoints, seeds."""

@@ -1,0 +1,118 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped, in safetensors and JSON.
+
+Random numbers are not among it: those of a step follow from seed, step and rank alone (`randomness`), and so does
+the order of the data. A checkpoint is a folder that appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from maskedcrf.errors import MaskedCRFError
+from maskedcrf.tagger.atomic import written_aside
+from maskedcrf.tagger.folder import plain_state, read_json, write_json
+from maskedcrf.tagger.model import TaggerModel
+
+_NAME = re.compile(r"step-(\d{9})")
+
+
+@dataclass
+class State:
+    """Where a run stands."""
+
+    step: int = 0
+    """Optimiser steps done; with the steps an epoch has, also the place in the data's order."""
+    best: list[float] = field(default_factory=lambda: [-1.0, 0.0])
+    """Best dev F1, and minus the dev loss, which decides between epochs of equal F1."""
+    best_epoch: int = 0
+    """That epoch, from 1; 0 while there is none."""
+    bad_epochs: int = 0
+    """Epochs since then."""
+    loss_sum: float = 0.0
+    """Of the epoch under way."""
+    finished: bool = False
+    scaler: dict[str, Any] = field(default_factory=dict)
+    """Of the gradient scaler, in fp16 only."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """One entry an epoch: loss, dev scores."""
+
+
+def save_checkpoint(
+    work: Path,
+    state: State,
+    *,
+    model: TaggerModel,
+    optimiser: torch.optim.Optimizer,
+    best: dict[str, Tensor] | None,
+    fingerprint: str,
+) -> None:
+    """Write the checkpoint of this step, then delete older ones; if it cannot be written the last good one stays."""
+    target = work / f"step-{state.step:09d}"
+    tensors, groups = flat_optimiser(optimiser)
+    with written_aside(target) as aside:
+        save_file(plain_state(model), aside / "model.safetensors")
+        save_file(tensors, aside / "optimiser.safetensors")
+        if best is not None:
+            save_file(best, aside / "best.safetensors")
+        write_json(aside / "state.json", {"fingerprint": fingerprint, "groups": groups, "state": asdict(state)})
+    for older in _checkpoints(work)[:-1]:
+        shutil.rmtree(older, ignore_errors=True)
+
+
+def load_checkpoint(
+    work: Path, *, model: TaggerModel, optimiser: torch.optim.Optimizer, fingerprint: str
+) -> tuple[State, dict[str, Tensor] | None]:
+    """Put model and optimiser back to the newest checkpoint; a fresh state where there is none."""
+    found = _checkpoints(work)
+    if not found:
+        return State(), None
+    newest = found[-1]
+    saved = read_json(newest / "state.json")
+    if saved["fingerprint"] != fingerprint:
+        raise MaskedCRFError(
+            f"{work}: a run with other settings or data was stopped here; overwrite it, or give another output folder"
+        )
+    try:
+        model.load_state_dict(load_file(newest / "model.safetensors"))
+        restore_optimiser(optimiser, load_file(newest / "optimiser.safetensors"), saved["groups"])
+        best = load_file(newest / "best.safetensors") if (newest / "best.safetensors").exists() else None
+        return State(**saved["state"]), best
+    except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
+        raise MaskedCRFError(
+            f"{newest}: damaged checkpoint ({str(error).splitlines()[0]}); overwrite the run"
+        ) from error
+
+
+def _checkpoints(work: Path) -> list[Path]:
+    return sorted(path for path in work.glob("step-*") if _NAME.fullmatch(path.name))
+
+
+def flat_optimiser(optimiser: torch.optim.Optimizer) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """The optimiser's state as flat tensors, `exp_avg.3`, and its groups as plain values."""
+    state = optimiser.state_dict()
+    tensors = {
+        f"{name}.{number}": value.detach().cpu().clone().contiguous()
+        for number, values in state["state"].items()
+        for name, value in values.items()
+    }
+    return tensors, state["param_groups"]
+
+
+def restore_optimiser(
+    optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor], groups: list[dict[str, Any]]
+) -> None:
+    """The inverse of `flat_optimiser`."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        name, number = key.rsplit(".", 1)
+        state.setdefault(int(number), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": groups})

@@ -1,0 +1,139 @@
+"""Sentences as the loop takes them: gold checked, in the trained scheme, tags as ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maskedcrf.data.gold import check_gold
+from maskedcrf.data.reading import read_sentences
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.splits import dev_split
+from maskedcrf.errors import DataError
+from maskedcrf.tagger.reading import segments_of
+from maskedcrf.tags.scheme import Scheme
+from maskedcrf.tags.segments import encode
+from maskedcrf.training.config import DataSettings, Settings
+
+logger = logging.getLogger(__name__)
+
+Data = Any
+"""A path, several paths, `Sentence`s, or (tokens, tags) pairs."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Training sentences with the ids of their tags, and dev and test as they were read."""
+
+    tokens: list[tuple[str, ...]]
+    ids: list[list[int]]
+    tags: list[str]
+    dev: list[Sentence]
+    test: list[Sentence]
+    summary: dict[str, Any]
+    """Of each part: files, sentences, tokens, what the gold check did."""
+
+    def fingerprint(self, settings: Settings) -> str:
+        """Equal for runs that must give equal weights."""
+        digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps"}).encode())
+        parts = [self.tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
+        digest.update(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Sentence]:
+    """The sentences of a path, of several paths, or as given."""
+    if isinstance(data, str | Path):
+        return list(
+            read_sentences(
+                data,
+                format=settings.format,
+                labels=settings.labels,
+                scheme=scheme,
+                token_column=settings.token_column,
+                tag_column=settings.tag_column,
+                comment=settings.comment,
+            )
+        )
+    sentences: list[Sentence] = []
+    for part in data:
+        if isinstance(part, Sentence):
+            sentences.append(part)
+        elif isinstance(part, str | Path):
+            sentences += read_data(part, settings, scheme)
+        else:
+            tokens, tags = part
+            sentences.append(Sentence(tuple(tokens), tuple(tags)))
+    return sentences
+
+
+def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corpus:
+    """Read, check and number everything; a wrong file is refused before anything is trained."""
+    scheme, file_scheme = settings.the_scheme(None), settings.the_scheme(settings.file_scheme)
+    sentences = _labelled(read_data(train, settings.data, file_scheme), "train")
+    sentences, report = check_gold(sentences, file_scheme, policy=settings.gold)
+    if report.places:
+        logger.warning("train: %s", report)
+    held_out: list[Sentence] = []
+    if dev is not None:
+        held_out = _labelled(read_data(dev, settings.data, file_scheme), "dev")
+    elif settings.dev_fraction and len(sentences) > 1:
+        sentences, held_out = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
+    last = _labelled(read_data(test, settings.data, file_scheme), "test") if test is not None else []
+    found = segments_of([sentence.tags or () for sentence in sentences], file_scheme)
+    types = sorted({segment.type for row in found for segment in row})
+    if not types:
+        raise DataError("train: every tag is outside, so there is nothing to learn; is tag_column the right column?")
+    tags = scheme.tags(types)
+    index = {tag: number for number, tag in enumerate(tags)}
+    for name, part in (("dev", held_out), ("test", last)):
+        _warn_of_unknown(part, name, types, file_scheme)
+    summary = {"train": {**_summary(sentences), "gold": str(report).split("\n")[0]}}
+    summary.update({name: _summary(part) for name, part in (("dev", held_out), ("test", last)) if part})
+    return Corpus(
+        tokens=[sentence.tokens for sentence in sentences],
+        ids=[
+            [index[tag] for tag in encode(row, len(sentence.tokens), scheme)]
+            for row, sentence in zip(found, sentences, strict=True)
+        ],
+        tags=tags,
+        dev=held_out,
+        test=last,
+        summary=summary,
+    )
+
+
+def _labelled(sentences: list[Sentence], name: str) -> list[Sentence]:
+    """Sentences with tokens and tags; empty ones are left out, unlabelled ones refused."""
+    kept = [sentence for sentence in sentences if sentence.tokens]
+    if not kept:
+        raise DataError(f"{name}: no sentence in it; give a file with at least one labelled sentence")
+    for sentence in kept:
+        if sentence.tags is None:
+            raise DataError(f"{sentence.where(0)}: {name} needs tags; say which column they are in")
+        if len(sentence.tags) != len(sentence.tokens):
+            raise DataError(f"{sentence.where(0)}: {len(sentence.tokens)} tokens but {len(sentence.tags)} tags")
+    return kept
+
+
+def _warn_of_unknown(sentences: Sequence[Sentence], name: str, types: Iterable[str], scheme: Scheme) -> None:
+    known = set(types)
+    rows = segments_of([sentence.tags or () for sentence in sentences], scheme)
+    unknown = [segment.type for row in rows for segment in row if segment.type not in known]
+    if unknown:
+        listed = ", ".join(sorted(set(unknown)))
+        logger.warning("%s: %d segments of types that train lacks (%s) count as not found", name, len(unknown), listed)
+
+
+def _summary(sentences: Sequence[Sentence]) -> dict[str, Any]:
+    files = sorted({Path(sentence.file).name for sentence in sentences if sentence.file})
+    return {
+        "files": ", ".join(files),
+        "sentences": len(sentences),
+        "tokens": sum(len(sentence.tokens) for sentence in sentences),
+    }

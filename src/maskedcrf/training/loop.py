@@ -1,0 +1,211 @@
+"""The loop, to be read from top to bottom: epochs, batches, steps, dev scores, the best model, checkpoints.
+
+`run_epochs` is a generator: it yields after every step and every epoch, and whoever drives it shows what it likes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from maskedcrf.data.batching import prediction_batches, training_batches
+from maskedcrf.tagger.folder import plain_state
+from maskedcrf.tagger.model import Features, TaggerModel, to_device
+from maskedcrf.tagger.scoring import score
+from maskedcrf.training.checkpoint import State, load_checkpoint, save_checkpoint
+from maskedcrf.training.config import Settings
+from maskedcrf.training.examples import Corpus
+from maskedcrf.training.optim import build_optimiser, rate_factor, set_rates
+from maskedcrf.training.processes import Processes
+from maskedcrf.training.randomness import seed_all
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Step(NamedTuple):
+    """One step is done; the loss stays on its device until somebody looks."""
+
+    step: int
+    total: int
+    loss: Tensor
+
+
+class Epoch(NamedTuple):
+    """One epoch is done and scored: its entry of the history."""
+
+    entry: dict[str, Any]
+
+
+class Part(NamedTuple):
+    """One forward pass of a batch."""
+
+    features: Features
+    tags: Tensor
+    """(B, T) gold ids."""
+
+
+@dataclass
+class Run:
+    """All that a run holds."""
+
+    model: TaggerModel
+    corpus: Corpus
+    settings: Settings
+    processes: Processes = field(default_factory=Processes)
+    work: Path | None = None
+    """Where checkpoints go; None for none."""
+    state: State = field(default_factory=State)
+    best: dict[str, Tensor] | None = None
+    """The weights of the best epoch so far."""
+
+    def __post_init__(self) -> None:
+        self.optimiser = build_optimiser(self.model, self.settings.optim)
+        self.fingerprint = self.corpus.fingerprint(self.settings)
+        dtype = _precision(self.settings, self.model.device)
+        self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
+        self.dtype = dtype
+        self.lengths = [len(tokens) for tokens in self.corpus.tokens]
+        self.steps_an_epoch = math.ceil(len(self.lengths) / self.settings.batch)
+        self.total = max((self.settings.epochs or 1) * self.steps_an_epoch, self.settings.minimum_steps)
+
+
+def resume(run: Run) -> None:
+    """Put the run back to where its last checkpoint was, if there is one."""
+    if run.work is not None:
+        run.state, run.best = load_checkpoint(
+            run.work, model=run.model, optimiser=run.optimiser, fingerprint=run.fingerprint
+        )
+        if run.state.scaler:
+            run.scaler.load_state_dict(run.state.scaler)
+    run.processes.from_first(run.model.state_dict().values())
+
+
+def run_epochs(run: Run) -> Iterator[Step | Epoch]:
+    """Train to the end, from wherever the run stands; afterwards the model has the weights of its best epoch."""
+    state, settings = run.state, run.settings
+    loss_sum = torch.tensor(state.loss_sum, dtype=torch.float64, device=run.model.device)
+    while state.step < run.total and not state.finished:
+        epoch, done = divmod(state.step, run.steps_an_epoch)
+        started = perf_counter()
+        batches = training_batches(run.lengths, size=settings.batch, seed=settings.seed, epoch=epoch)
+        for parts, size in _prepared(run, batches[done:][: run.total - state.step]):
+            loss = train_step(run, parts, size)
+            loss_sum += loss
+            state.step += 1
+            yield Step(state.step, run.total, loss)
+            ends = state.step % run.steps_an_epoch == 0 or state.step == run.total
+            if ends:
+                trained = (state.step - 1) % run.steps_an_epoch + 1
+                _close_epoch(run, epoch + 1, loss=float(loss_sum) / trained, started=started)
+                loss_sum.zero_()
+                yield Epoch(state.history[-1])
+            if ends or (settings.checkpoint_steps and state.step % settings.checkpoint_steps == 0):
+                state.loss_sum = float(loss_sum)
+                _save(run)
+    if run.best is not None:
+        run.model.load_state_dict(run.best)
+
+
+def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
+    """One step on a batch of `size` sentences, given as the forward passes of this process's share; its mean loss."""
+    settings = run.settings
+    seed_all(settings.seed, "step", run.state.step, run.processes.rank)
+    set_rates(run.optimiser, rate_factor(run.state.step, run.total, settings.optim))
+    run.model.train()
+    run.optimiser.zero_grad(set_to_none=True)
+    total = torch.zeros((), device=run.model.device)
+    device = run.model.device
+    for features, tags in parts:
+        features = to_device(features, device)
+        with torch.autocast(device.type, run.dtype) if run.dtype else nullcontext():
+            emissions = run.model.emissions(features)
+        gold = tags.to(device, non_blocking=True)
+        loss = run.model.crf(emissions.float(), gold, features["mask"], reduction="sum") / size
+        run.scaler.scale(loss).backward()
+        total += loss.detach()
+    run.processes.sum_gradients(run.model.parameters())
+    run.scaler.unscale_(run.optimiser)
+    torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
+    run.scaler.step(run.optimiser)
+    run.scaler.update()
+    return total
+
+
+def _prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Part], int]]:
+    """Each batch as tensors, and its size; a GPU has the next batch made ready while it works."""
+
+    def parts(batch: list[int]) -> list[Part]:
+        own = run.processes.share(batch)
+        limit = run.settings.batch_tokens
+        cut = prediction_batches([run.lengths[number] for number in own], size=len(batch), tokens=limit)
+        return [_part(run, [own[place] for place in places]) for places in cut]
+
+    if run.model.device.type == "cpu":
+        yield from ((parts(batch), len(batch)) for batch in batches)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(parts, batches[0])
+        for batch, following in zip(batches, [*batches[1:], None], strict=True):
+            ready = waiting.result()
+            if following is not None:
+                waiting = pool.submit(parts, following)
+            yield ready, len(batch)
+
+
+def _part(run: Run, numbers: Sequence[int]) -> Part:
+    features = run.model.encoder.prepare([run.corpus.tokens[number] for number in numbers])
+    mask = features["mask"]
+    tags = torch.full(mask.shape, -100)
+    tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])
+    return Part(features, tags)
+
+
+def _close_epoch(run: Run, epoch: int, *, loss: float, started: float) -> None:
+    """Score the epoch on dev, keep the best weights, decide whether to stop."""
+    state, settings = run.state, run.settings
+    entry: dict[str, Any] = {"epoch": epoch, "step": state.step, "loss": loss}
+    if run.corpus.dev:
+        decisive = torch.zeros(2, dtype=torch.float64, device=run.model.device)
+        if run.processes.first:
+            scores = score(run.model, run.corpus.dev, gold_scheme=settings.the_scheme(settings.file_scheme))
+            entry["dev"] = scores.to_dict()
+            decisive += torch.tensor([scores.f1, -scores.loss if scores.loss is not None else 0.0]).to(decisive)
+        run.processes.from_first([decisive])
+        if decisive.tolist() > state.best:
+            state.best, state.best_epoch, state.bad_epochs = decisive.tolist(), epoch, 0
+            run.best = plain_state(run.model)
+        else:
+            state.bad_epochs += 1
+        state.finished = bool(settings.patience) and state.bad_epochs >= (settings.patience or 0)
+    else:
+        state.best_epoch = epoch
+    state.history.append({**entry, "seconds": round(perf_counter() - started, 3)})
+
+
+def _save(run: Run) -> None:
+    if run.work is not None and run.processes.first:
+        run.state.scaler = run.scaler.state_dict()
+        save_checkpoint(
+            run.work,
+            run.state,
+            model=run.model,
+            optimiser=run.optimiser,
+            best=run.best,
+            fingerprint=run.fingerprint,
+        )
+
+
+def _precision(settings: Settings, device: torch.device) -> torch.dtype | None:
+    """The encoder's type under autocast; None is float32."""
+    if settings.precision == "auto":
+        return torch.bfloat16 if device.type == "cuda" else None
+    return _DTYPES.get(settings.precision)

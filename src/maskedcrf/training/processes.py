@@ -1,0 +1,75 @@
+"""Several processes as one: each takes its share of every batch, and the gradients add up to the whole batch's.
+
+Whoever starts the processes (`accelerate launch`, `torchrun`) tells each its rank in the environment; alone, there
+is nothing to do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Which of how many processes this is."""
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def first(self) -> bool:
+        """The one that writes files and speaks."""
+        return self.rank == 0
+
+    def share(self, batch: list[int]) -> list[int]:
+        """This process's part of a batch."""
+        return batch[self.rank :: self.world]
+
+    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Make every process's gradients the sum over all; a process without a share counts as zero."""
+        if self.world == 1:
+            return
+        for parameter in parameters:
+            if parameter.requires_grad:
+                if parameter.grad is None:
+                    parameter.grad = torch.zeros_like(parameter)
+                dist.all_reduce(parameter.grad)
+
+    def from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite these tensors with the first process's."""
+        if self.world > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, src=0)
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[Processes]:
+    """Join the other processes, if there are any, and leave them at the end."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        yield Processes()
+        return
+    already = dist.is_initialized()
+    if not already:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield Processes(dist.get_rank(), dist.get_world_size())
+    finally:
+        if not already:
+            dist.destroy_process_group()
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of this name; `auto` is this process's GPU, if there is one."""
+    if name != "auto":
+        return torch.device(name)
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))

@@ -1,0 +1,132 @@
+"""train: from labelled data and settings to a tagger, saved if asked for."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+from maskedcrf.encoders.build import build_encoder
+from maskedcrf.errors import MaskedCRFError
+from maskedcrf.evaluation.compare import signature
+from maskedcrf.tagger.folder import CONFIG, Record, read_json
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.scoring import Scores, score
+from maskedcrf.tagger.tagger import Tagger
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.training.config import Settings
+from maskedcrf.training.examples import Corpus, Data, build_corpus
+from maskedcrf.training.loop import Run, resume, run_epochs
+from maskedcrf.training.processes import choose_device, joined
+from maskedcrf.training.randomness import own_randomness, seed_all
+from maskedcrf.training.show import flat, tracked, watch, write_metrics
+
+logger = logging.getLogger(__name__)
+
+
+def train(
+    train: Data,
+    dev: Data = None,
+    *,
+    test: Data = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    bar: bool = True,
+    **settings: Any,
+) -> Tagger:
+    """A tagger trained on this data, saved to `output` if given.
+
+    A run that was stopped goes on where its last checkpoint was when it is started again with the same settings and
+    data; one that had finished is loaded. `overwrite` starts anew.
+    """
+    chosen = Settings.of(settings)
+    corpus = build_corpus(train, dev, test, chosen)
+    chosen = chosen.resolved(len(corpus.tokens))
+    target = Path(output) if output is not None else None
+    fingerprint = corpus.fingerprint(chosen)
+    if target is not None and target.exists() and not overwrite:
+        return _finished(target, fingerprint)
+    device = choose_device(chosen.device)
+    with own_randomness(), joined(device) as processes:
+        seed_all(chosen.seed, "model")
+        model = _build(corpus, chosen).to(device)
+        work = _work_folder(target, overwrite=overwrite and processes.first)
+        run = Run(model, corpus, chosen, processes, work)
+        resume(run)
+        _drive(run, bar=bar and processes.first)
+        tagger = _tagger(run)
+        if target is not None and processes.first:
+            tagger.save(target, overwrite=overwrite)
+        if work is not None and processes.first:
+            shutil.rmtree(work)
+    return tagger
+
+
+def _finished(target: Path, fingerprint: str) -> Tagger:
+    """The tagger that this very run had saved already; anything else in its place is left alone."""
+    if (target / CONFIG).is_file() and read_json(target / CONFIG).get("record", {}).get("fingerprint") == fingerprint:
+        logger.info("%s: already trained with these settings and data", target)
+        return Tagger.load(target)
+    raise MaskedCRFError(f"{target}: there is something already; give another output folder, or overwrite it")
+
+
+def _work_folder(target: Path | None, *, overwrite: bool) -> Path | None:
+    """Where the run keeps its checkpoints until it is done: beside the output, which appears only when it is whole."""
+    if target is None:
+        return None
+    work = target.with_name(f"{target.name}.training")
+    if overwrite and work.exists():
+        shutil.rmtree(work)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MaskedCRFError(f"{work}: {error.strerror}; give an output folder that can be written") from error
+    return work
+
+
+def _build(corpus: Corpus, settings: Settings) -> TaggerModel:
+    encoder = build_encoder(settings.encoder, corpus.tokens)
+    rules = Constraints.from_scheme(corpus.tags, settings.the_scheme(None))
+    assert settings.dropout is not None, "settings are resolved"
+    return TaggerModel(encoder, rules, head=settings.head, mask=settings.mask, dropout=settings.dropout)
+
+
+def _drive(run: Run, *, bar: bool) -> None:
+    name = run.settings.tracker if run.processes.first else None
+    with tracked(name, run.work, run.settings.model_dump(mode="json")) as tracker:
+        for entry in watch(run_epochs(run), bar=bar):
+            if run.work is not None and run.processes.first:
+                write_metrics(run.work / "metrics.jsonl", run.state.history)
+            if tracker is not None:
+                tracker.log({k: v for k, v in flat(entry) if not isinstance(v, str)}, step=entry["step"])
+
+
+def _tagger(run: Run) -> Tagger:
+    """The trained tagger with the record of its making."""
+    settings, corpus = run.settings, run.corpus
+    gold_scheme = settings.the_scheme(settings.file_scheme)
+    scores: dict[str, Scores] = {}
+    if run.processes.first:
+        parts = {"dev": corpus.dev, "test": corpus.test}
+        scores = {name: score(run.model, part, gold_scheme=gold_scheme) for name, part in parts.items() if part}
+    encoder = settings.encoder
+    record = Record(
+        data=corpus.summary,
+        settings=settings.model_dump(mode="json"),
+        scores={name: found.to_dict() for name, found in scores.items()},
+        epoch=run.state.best_epoch,
+        signature=signature(
+            corpus=corpus.summary["train"]["files"] or None,
+            scheme=settings.scheme,
+            illegal="retain+discard",
+            head=settings.head,
+            mask=settings.mask,
+            encoder=encoder.transformer or encoder.elmo or encoder.vectors or "words",
+            seeds=settings.seed,
+        ),
+        fingerprint=run.fingerprint,
+    )
+    tagger = Tagger(run.model.eval(), output_scheme=settings.the_scheme(settings.output_scheme), record=record)
+    tagger.history = run.state.history
+    return tagger

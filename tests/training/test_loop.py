@@ -1,0 +1,144 @@
+"""The loop: same bytes for the same seed, same gradients for any cut, exact resumption, early stop."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from small_corpus import SMALL, corpus
+
+from maskedcrf.errors import MaskedCRFError
+from maskedcrf.tagger import Tagger
+from maskedcrf.training import loop
+from maskedcrf.training.config import Settings
+from maskedcrf.training.examples import build_corpus
+from maskedcrf.training.run import _build
+from maskedcrf.training.seeds import summarise, train_seeds
+
+
+def make_run(work=None, **more) -> loop.Run:
+    settings = Settings.of({**SMALL, **more}).resolved(30)
+    data = build_corpus(corpus(30), corpus(8, 1), None, settings)
+    torch.manual_seed(settings.seed)
+    return loop.Run(_build(data, settings), data, settings, work=work)
+
+
+def weights(model) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def test_training_learns_the_small_corpus():
+    tagger = Tagger.train(corpus(60), corpus(20, 1), **{**SMALL, "epochs": 8})
+    assert tagger.record.scores["dev"]["retain"]["f1"] > 95
+    assert tagger.record.scores["dev"]["illegal"] == 0
+
+
+def test_a_batch_cut_into_several_passes_has_the_same_gradient():
+    gradients = []
+    for tokens in (10_000, 12):
+        run = make_run(batch_tokens=tokens, encoder={**SMALL["encoder"], "dropout": 0.0}, dropout=0.0)
+        run.model.encoder.parts["words"].vocabulary.__dict__["rare"] = 0  # hiding rare words is drawn by the pass
+        [(parts, size)] = loop._prepared(run, [list(range(8))])
+        assert (len(parts) > 1) == (tokens == 12)
+        run.optimiser.step = lambda: None
+        loop.train_step(run, parts, size)
+        gradients.append([p.grad.clone() for p in run.model.parameters()])
+    for whole, cut in zip(*gradients, strict=True):
+        torch.testing.assert_close(cut, whole)
+
+
+def test_the_longer_of_epochs_and_steps_is_trained():
+    run = make_run(epochs=2, minimum_steps=11)  # 30 sentences in eights: 4 steps an epoch
+    assert run.total == 11
+    epochs = [event.entry for event in loop.run_epochs(run) if isinstance(event, loop.Epoch)]
+    assert [(entry["epoch"], entry["step"]) for entry in epochs] == [(1, 4), (2, 8), (3, 11)]
+    assert make_run(epochs=3, minimum_steps=11).total == 12
+
+
+def test_training_stops_when_dev_stops_improving_and_keeps_the_best(monkeypatch):
+    scores = iter([10.0, 30.0, 20.0, 20.0, 99.0])
+    seen = []
+
+    def fake_score(model, sentences, *, gold_scheme):
+        seen.append(weights(model))
+        value = next(scores)
+        return type("S", (), {"f1": value, "loss": 1.0, "to_dict": lambda self: {}})()
+
+    monkeypatch.setattr(loop, "score", fake_score)
+    run = make_run(epochs=9, patience=2)
+    list(loop.run_epochs(run))
+    assert len(seen) == 4
+    assert run.state.best_epoch == 2
+    for name, value in run.model.state_dict().items():
+        assert torch.equal(value, seen[1][name])
+
+
+def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path):
+    whole = make_run(checkpoint_steps=1)
+    list(loop.run_epochs(whole))
+    for stop in (1, 4, 5, 11):  # inside an epoch, at its end, after it, before the last step
+        work = tmp_path / str(stop)
+        work.mkdir()
+        first = make_run(work, checkpoint_steps=1)
+        for event in loop.run_epochs(first):
+            # The generator stands before the checkpoint of the step it tells of.
+            if isinstance(event, loop.Step) and event.step == stop + 1:
+                break
+        second = make_run(work, checkpoint_steps=1)
+        loop.resume(second)
+        assert second.state.step == stop
+        list(loop.run_epochs(second))
+        for name, value in second.model.state_dict().items():
+            assert torch.equal(value, whole.model.state_dict()[name]), (stop, name)
+        timeless = [[{**entry, "seconds": 0} for entry in run.state.history] for run in (whole, second)]
+        assert timeless[0] == timeless[1]
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+    run = make_run(tmp_path)
+    list(loop.run_epochs(run))
+    with pytest.raises(MaskedCRFError, match="other settings"):
+        loop.resume(make_run(tmp_path, seed=2))
+
+
+def test_the_callers_random_numbers_are_left_alone():
+    torch.manual_seed(3), random.seed(3), np.random.seed(3)
+    expected = torch.rand(1).item(), random.random(), np.random.rand()
+    torch.manual_seed(3), random.seed(3), np.random.seed(3)
+    Tagger.train(corpus(8), corpus(2, 1), **{**SMALL, "epochs": 1})
+    assert (torch.rand(1).item(), random.random(), np.random.rand()) == expected
+
+
+def test_a_finished_run_is_loaded_and_anything_else_is_left_alone(tmp_path):
+    options = {**SMALL, "epochs": 1, "output": tmp_path / "model"}
+    Tagger.train(corpus(8), corpus(2, 1), **options)
+    before = (tmp_path / "model" / "model.safetensors").read_bytes()
+    again = Tagger.train(corpus(8), corpus(2, 1), **options)
+    assert again.tags
+    with pytest.raises(MaskedCRFError, match="something already"):
+        Tagger.train(corpus(9), corpus(2, 1), **options)
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+    Tagger.train(corpus(9), corpus(2, 1), **options, overwrite=True)
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() != before
+
+
+def test_several_seeds_give_best_mean_and_spread(tmp_path):
+    taggers, summary = train_seeds(
+        corpus(20), corpus(6, 1), seeds=2, output=tmp_path, test=corpus(6, 2), **{**SMALL, "epochs": 2}
+    )
+    runs = summary["test"]["retain"]["runs"]
+    assert runs == [tagger.record.scores["test"]["retain"]["f1"] for tagger in taggers]
+    assert summary["seeds"] == [1, 2]
+    assert json.loads((tmp_path / "seeds.json").read_text()) == summary
+    assert (tmp_path / "seed-2" / "model.safetensors").exists()
+
+
+def test_the_spread_is_that_of_a_sample():
+    runs = [{"dev": {"retain": {"f1": v}, "discard": {"f1": v}, "illegal": 0.0}} for v in (1.0, 2.0, 6.0)]
+    found = summarise(runs, range(3))["dev"]["retain"]
+    assert (found["best"], found["mean"]) == (6.0, 3.0)
+    assert found["std"] == pytest.approx(7**0.5)
