@@ -1,0 +1,56 @@
+"""Hugging Face `datasets`: an object in memory, or a folder that `save_to_disk` wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from maskedcrf.data.jsonl import LineSentence, tag_names
+from maskedcrf.errors import DataError, MissingExtraError
+
+
+def read_dataset(
+    dataset: Any, *, tokens: str = "tokens", tags: str | None = "ner_tags", labels: Sequence[str] | None = None
+) -> Iterator[LineSentence]:
+    """The rows of a `Dataset` or `IterableDataset` as sentences; `tags=None` reads tokens alone.
+
+    Tags may be a sequence of `ClassLabel`, whose names are used, of strings, or of numbers that `labels` names.
+    Messages count rows from 1, as they count lines.
+    """
+    name = f"dataset/{getattr(dataset, 'split', None) or 'rows'}"
+    if isinstance(dataset, dict):
+        raise DataError(f"{name}: this holds several splits; give one of them: dataset[{next(iter(dataset), '')!r}]")
+    features = getattr(dataset, "features", None) or {}
+    for column in (tokens, tags):
+        if column is not None and features and column not in features:
+            raise DataError(f"{name}: no column {column!r}; there are {', '.join(features)}: say tokens= and tags=")
+    names = labels if labels is not None else _names(features.get(tags))
+    for number, row in enumerate(dataset, 1):
+        where = f"{name}:{number}"
+        words = row.get(tokens)
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise DataError(f"{where}: {tokens} must be a list of strings, got {words!r:.60}")
+        marks = None if tags is None else tuple(tag_names(row.get(tags), len(words), where, names))
+        yield LineSentence(tuple(words), marks, name, number)
+
+
+def read_saved(
+    folder: str | os.PathLike[str], *, tokens: str = "tokens", tags: str | None = "ner_tags"
+) -> Iterator[LineSentence]:
+    """The sentences of a folder that `Dataset.save_to_disk` wrote."""
+    try:
+        from datasets import load_from_disk
+    except ImportError as error:
+        raise MissingExtraError("reading a Hugging Face dataset needs datasets: pip install datasets") from error
+    try:
+        dataset = load_from_disk(os.fspath(folder))
+    except Exception as error:  # whatever a damaged folder makes the library raise, the user hears one line
+        raise DataError(f"{os.fspath(folder)}: not a saved dataset ({error!s:.80})".replace("\n", " ")) from error
+    return read_dataset(dataset, tokens=tokens, tags=tags)
+
+
+def _names(feature: Any) -> list[str] | None:
+    """The names of a sequence of class labels, however this version of the library writes one."""
+    inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
+    return getattr(inner, "names", None)

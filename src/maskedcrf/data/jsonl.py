@@ -1,0 +1,221 @@
+"""JSON lines: a sentence a line, as tokens with tags or as text with character spans.
+
+    {"tokens": ["fly", "to", "Lima"], "tags": ["O", "O", "B-LOC"]}
+    {"tokens": ["fly", "to", "Lima"], "ner_tags": [0, 0, 1]}                          with labels=["O", "B-LOC"]
+    {"text": "fly to Lima.", "spans": [{"start": 7, "end": 11, "label": "LOC"}]}
+
+Without `tags`, `ner_tags` and `spans` a line is a sentence to be tagged. Spans count code points, `end` is exclusive.
+A span must begin and end where a token does: it is never moved or dropped to make it fit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, TextIO
+
+from maskedcrf.data.conll import _opened, _text
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.errors import DataError
+from maskedcrf.tags.scheme import Scheme
+from maskedcrf.tags.segments import Segment, encode
+
+JOINER = "\u200d"
+
+
+@dataclass(frozen=True, slots=True)
+class LineSentence(Sentence):
+    """A sentence that stands on one line of its file."""
+
+    def where(self, position: int) -> str:
+        """`file:line`; all tokens share the line."""
+        return f"{self.file or '<memory>'}:{self.line}"
+
+
+class Token(NamedTuple):
+    """A token and where it stands in its text."""
+
+    text: str
+    start: int
+    end: int
+
+
+def read_jsonl(
+    path: str | os.PathLike[str], *, labels: Sequence[str] | None = None, scheme: str | Scheme = "BIO"
+) -> Iterator[LineSentence]:
+    """The sentences of a file, one by one; `-` is standard input, gzip is seen by its first bytes.
+
+    `labels` names the tags where they are numbers; `scheme` is what spans are written in.
+    """
+    scheme = Scheme.get(scheme)
+    name = file_name(path)
+    for number, line in numbered_lines(path):
+        if line.strip():
+            where = f"{name}:{number}"
+            tokens, tags = _sentence(_record(line, where), where, labels, scheme)
+            yield LineSentence(tuple(tokens), None if tags is None else tuple(tags), name, number)
+
+
+def read_text(path: str | os.PathLike[str]) -> Iterator[LineSentence]:
+    """The lines of a plain text, tokenised; a blank line is a sentence without tokens, so that none is lost."""
+    name = file_name(path)
+    for number, line in numbered_lines(path):
+        yield LineSentence(tuple(token.text for token in tokenise(line)), None, name, number)
+
+
+def write_jsonl(sentences: Iterable[Sentence], handle: TextIO) -> int:
+    """Write sentences as tokens and tags, one a line; returns how many tokens were written."""
+    written = 0
+    for sentence in sentences:
+        record: dict[str, Sequence[str]] = {"tokens": sentence.tokens}
+        if sentence.tags is not None:
+            record["tags"] = sentence.tags
+        handle.write(json.dumps(record, ensure_ascii=False) + "\n")
+        written += len(sentence)
+    return written
+
+
+def tokenise(text: str) -> list[Token]:
+    """Words, and every other visible character alone; no character but white space is left out.
+
+    Accents, variation selectors and joiners stay with what they follow; Chinese and kana are cut by the character.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    before, previous = "space", ""
+    for position, character in enumerate(text):
+        kind = _kind(character)
+        if kind != "space":
+            glued = kind == "mark" or previous == JOINER or (kind == "word" and before == "word")
+            if glued and before != "space":
+                ends[-1] = position + 1
+            else:
+                starts.append(position)
+                ends.append(position + 1)
+        if kind != "mark" or before == "space":
+            before = kind
+        previous = character
+    return [Token(text[start:end], start, end) for start, end in zip(starts, ends, strict=True)]
+
+
+def file_name(path: str | os.PathLike[str]) -> str:
+    """The file's name as messages say it."""
+    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+
+
+def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    """The lines of a text file with their numbers, without line ends and trailing blanks."""
+    name = file_name(path)
+    with _opened(path, name) as handle:
+        for number, line in enumerate(handle, 1):
+            yield number, _text(line, name, number).removesuffix("\n")
+
+
+@lru_cache(maxsize=1 << 16)
+def _kind(character: str) -> str:
+    if character.isspace():
+        return "space"
+    if unicodedata.category(character)[0] == "M" or unicodedata.category(character) == "Cf":
+        return "mark"
+    if "\U0001f3fb" <= character <= "\U0001f3ff":  # skin tones
+        return "mark"
+    alone = unicodedata.name(character, "").startswith(("CJK ", "HIRAGANA ", "KATAKANA "))
+    return "word" if (character.isalnum() or character == "_") and not alone else "other"
+
+
+def _record(line: str, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+        raise DataError(f'{where}: not JSON ({reason}); write one object a line, such as {{"tokens": []}}') from error
+    if not isinstance(record, dict):
+        raise DataError(f"{where}: {type(record).__name__} where an object with tokens or text is needed")
+    return record
+
+
+def _sentence(
+    record: dict[str, Any], where: str, labels: Sequence[str] | None, scheme: Scheme
+) -> tuple[list[str], list[str] | None]:
+    if "tokens" in record:
+        tokens = _strings(record["tokens"], "tokens", where)
+        tags = record.get("tags", record.get("ner_tags"))
+        return tokens, None if tags is None else tag_names(tags, len(tokens), where, labels)
+    text = record.get("text")
+    if not isinstance(text, str):
+        keys = ", ".join(map(str, record)) or "none"
+        raise DataError(f"{where}: neither tokens nor text (keys: {keys}); name the columns as `tokens`, `tags`")
+    _strings([text], "text", where)
+    found = tokenise(text)
+    spans = record.get("spans")
+    return [token.text for token in found], None if spans is None else _tags(spans, text, found, where, scheme)
+
+
+def tag_names(tags: Any, size: int, where: str, labels: Sequence[str] | None) -> list[str]:
+    """Tags as strings, one for each of `size` tokens; numbers are looked up in `labels`."""
+    numbers = isinstance(tags, list) and any(isinstance(tag, int) for tag in tags)
+    if numbers and labels is None:
+        raise DataError(f"{where}: the tags are numbers; say what they mean with labels=[...]")
+    if numbers and labels is not None:
+        for tag in tags:
+            if type(tag) is not int or not 0 <= tag < len(labels):
+                raise DataError(
+                    f"{where}: {tag!r} is none of the {len(labels)} labels; read without tags if unlabelled"
+                )
+        tags = [labels[tag] for tag in tags]
+    tags = _strings(tags, "tags", where)
+    if len(tags) != size:
+        raise DataError(f"{where}: {size} tokens but {len(tags)} tags; give every token one tag")
+    return list(tags)
+
+
+def _strings(values: Any, key: str, where: str) -> list[str]:
+    if not isinstance(values, list):
+        raise DataError(f"{where}: {key} must be a list of strings, got {type(values).__name__}")
+    for number, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{where}: {key}[{number}] must be a string, got {json.dumps(value)[:40]}")
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: {key} hold half a character ({error.reason}); write the text as UTF-8") from error
+    return values
+
+
+def _tags(spans: Any, text: str, tokens: Sequence[Token], where: str, scheme: Scheme) -> list[str]:
+    """Spans as the tags of the tokens they cover."""
+    if not isinstance(spans, list):
+        raise DataError(f"{where}: spans must be a list of objects, got {type(spans).__name__}")
+    starts, ends = [token.start for token in tokens], [token.end for token in tokens]
+    segments: list[Segment] = []
+    for start, end, label in sorted(_span(span, len(text), where) for span in spans):
+        for border in (start, end):
+            token = tokens[bisect_left(starts, border) - 1] if starts and border > starts[0] else None
+            if token and border < token.end:
+                near = f"its borders are {token.start} and {token.end}"
+                raise DataError(f"{where}: span {start}:{end} {label} cuts the token {token.text!r}; {near}")
+        segment = Segment(bisect_left(starts, start), bisect_right(ends, end), label)
+        if segment.start >= segment.end:
+            raise DataError(f"{where}: span {start}:{end} {label} covers no token; remove it or correct its numbers")
+        if segments and segment.start < segments[-1].end:
+            both = f"{segments[-1].type} and {label} both cover {tokens[segment.start].text!r}"
+            raise DataError(f"{where}: {both}; spans may not overlap, keep one")
+        segments.append(segment)
+    return encode(segments, len(tokens), scheme)
+
+
+def _span(span: Any, size: int, where: str) -> tuple[int, int, str]:
+    shown = json.dumps(span)[:60]
+    if not isinstance(span, dict) or not {"start", "end", "label"} <= span.keys():
+        raise DataError(f"{where}: a span needs start, end and label, got {shown}")
+    start, end, label = span["start"], span["end"], span["label"]
+    if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
+        raise DataError(f"{where}: a span needs two whole numbers and a name, got {shown}")
+    if not 0 <= start <= end <= size:
+        raise DataError(f"{where}: span {start}:{end} {label} leaves the text, which has {size} characters")
+    return start, end, label

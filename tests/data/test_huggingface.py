@@ -1,0 +1,85 @@
+"""Hugging Face datasets, made here with the library itself."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maskedcrf.data.huggingface import read_dataset, read_saved
+from maskedcrf.data.reading import read_sentences
+from maskedcrf.errors import DataError, MissingExtraError
+
+LABELS = ["O", "B-LOC", "I-LOC"]
+
+
+@pytest.fixture(scope="module")
+def datasets() -> Any:
+    return pytest.importorskip("datasets")
+
+
+@pytest.fixture(scope="module")
+def dataset(datasets: Any) -> Any:
+    features = datasets.Features(
+        tokens=datasets.Sequence(datasets.Value("string")),
+        ner_tags=datasets.Sequence(datasets.ClassLabel(names=LABELS)),
+        words=datasets.Sequence(datasets.Value("string")),
+    )
+    rows = {"tokens": [["to", "New", "York"], ["now"]], "ner_tags": [[0, 1, 2], [0]], "words": [["x"], ["y"]]}
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+def test_class_labels_become_their_names(dataset: Any) -> None:
+    assert [(s.tokens, s.tags) for s in read_dataset(dataset)] == [
+        (("to", "New", "York"), ("O", "B-LOC", "I-LOC")),
+        (("now",), ("O",)),
+    ]
+
+
+def test_streamed_rows_and_other_columns_are_read(dataset: Any) -> None:
+    assert [s.tokens for s in read_dataset(dataset.to_iterable_dataset())] == [("to", "New", "York"), ("now",)]
+    assert [(s.tokens, s.tags) for s in read_dataset(dataset, tokens="words", tags=None)] == [
+        (("x",), None),
+        (("y",), None),
+    ]
+
+
+def test_tags_may_be_strings_or_numbers_with_labels(datasets: Any) -> None:
+    strings = datasets.Dataset.from_dict({"tokens": [["a"]], "tags": [["O"]]})
+    numbers = datasets.Dataset.from_dict({"tokens": [["a"]], "tags": [[1]]})
+    assert next(read_dataset(strings, tags="tags")).tags == ("O",)
+    assert next(read_dataset(numbers, tags="tags", labels=LABELS)).tags == ("B-LOC",)
+    with pytest.raises(DataError, match=r"^dataset/rows:1: the tags are numbers"):
+        next(read_dataset(numbers, tags="tags"))
+
+
+def test_what_does_not_fit_is_refused(datasets: Any, dataset: Any) -> None:
+    with pytest.raises(DataError, match=r"give one of them: dataset\['train'\]"):
+        next(read_dataset(datasets.DatasetDict(train=dataset)))
+    with pytest.raises(DataError, match="no column 'pos'; there are tokens, ner_tags, words"):
+        next(read_dataset(dataset, tags="pos"))
+    with pytest.raises(DataError, match=r"^dataset/rows:1: 1 tokens but 3 tags"):
+        next(read_dataset(dataset, tokens="words"))
+    unlabelled = datasets.Dataset.from_dict({"tokens": [["a"]], "ner_tags": [[-1]]}).cast_column(
+        "ner_tags", datasets.Sequence(datasets.ClassLabel(names=LABELS))
+    )
+    with pytest.raises(DataError, match="-1 is none of the 3 labels"):
+        next(read_dataset(unlabelled))
+
+
+def test_a_saved_folder_is_read(dataset: Any, tmp_path: Path) -> None:
+    dataset.save_to_disk(tmp_path / "saved")
+    assert [s.tags for s in read_sentences(tmp_path / "saved")] == [("O", "B-LOC", "I-LOC"), ("O",)]
+
+
+def test_a_folder_that_is_none_is_refused(datasets: Any, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="not a saved dataset"):
+        read_saved(tmp_path)
+
+
+def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingExtraError, match="pip install datasets"):
+        read_saved(tmp_path)

@@ -1,0 +1,67 @@
+"""One door: each format is recognised by what is in it, also on standard input."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maskedcrf.data.reading import guess_format, read_sentences
+from maskedcrf.errors import DataError
+
+CONLL = b"to O\nLima B-LOC\n\n"
+JSONL = b'{"tokens": ["to", "Lima"], "tags": ["O", "B-LOC"]}\n'
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("text", [CONLL, JSONL, b"\xef\xbb\xbf" + JSONL, b"\n \n" + JSONL])
+def test_files_are_recognised_by_what_is_in_them(tmp_path: Path, text: bytes, pack: Any) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(pack(text))
+    assert [(s.tokens, s.tags) for s in read_sentences(path)] == [(("to", "Lima"), ("O", "B-LOC"))]
+
+
+@pytest.mark.parametrize("wrap", [io.BufferedReader, io.BytesIO], ids=["a pipe", "bytes"])
+@pytest.mark.parametrize("text", [CONLL, JSONL, gzip.compress(JSONL)], ids=["conll", "jsonl", "gzip"])
+def test_standard_input_is_recognised_too(monkeypatch: pytest.MonkeyPatch, text: bytes, wrap: Any) -> None:
+    stream = io.BytesIO(text) if wrap is io.BytesIO else wrap(io.BytesIO(text))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+    sentences = list(read_sentences("-"))
+    assert [(s.tokens, s.tags) for s in sentences] == [(("to", "Lima"), ("O", "B-LOC"))]
+    assert sentences[0].where(0) == "<stdin>:1"
+
+
+def test_a_folder_of_parallel_files_is_recognised(tmp_path: Path) -> None:
+    (tmp_path / "seq.in").write_text("to lima\n")
+    assert guess_format(tmp_path) == "triples"
+    assert next(read_sentences(tmp_path)).tokens == ("to", "lima")
+
+
+def test_plain_text_is_read_when_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text("Off to Lima.\n")
+    assert next(read_sentences(path, format="text")).tokens == ("Off", "to", "Lima", ".")
+
+
+def test_columns_and_labels_reach_their_reader(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_text("1 to O x\n2 Lima B-LOC x\n")
+    assert next(read_sentences(path, token_column=1, tag_column=2)).tags == ("O", "B-LOC")
+    path.write_text('{"tokens": ["to"], "tags": [1]}')
+    assert next(read_sentences(path, labels=["O", "B-X"])).tags == ("B-X",)
+
+
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="unknown format 'xml'; known are auto, conll"):
+        read_sentences(tmp_path, format="xml")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"a folder without seq\.in"):
+        read_sentences(tmp_path)
+    with pytest.raises(DataError, match="No such file"):
+        list(read_sentences(tmp_path / "absent"))
+    damaged = tmp_path / "damaged.gz"
+    damaged.write_bytes(gzip.compress(JSONL * 100)[:-20])
+    with pytest.raises(DataError, match="damaged gzip"):
+        list(read_sentences(damaged))
