@@ -1,0 +1,89 @@
+"""maskedcrf train: settings from file and flags, one line for what is wrong, nothing lost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_corpus import corpus, write_conll
+
+from maskedcrf.cli import main
+
+SMALL = """
+epochs = 1
+batch = 8
+device = "cpu"
+[encoder]
+words = 8
+lstm_hidden = 8
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_conll(tmp_path / "train.conll", corpus(16))
+    write_conll(tmp_path / "dev.conll", corpus(6, 1))
+    (tmp_path / "small.toml").write_text(SMALL)
+    return tmp_path
+
+
+def test_a_file_and_flags_make_a_model_folder(files, capsys):
+    flags = ["--train", "train.conll", "--dev", "dev.conll", "--test", "dev.conll", "-o", "model", "--scheme", "BIOES"]
+    assert main(["train", "small.toml", *flags, "--file-scheme", "BIO", "--set", "optim.head_rate=2e-3", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["model"] == "model"
+    assert answer["scores"].keys() == {"dev", "test"}
+    assert answer["settings"]["optim"]["head_rate"] == 2e-3
+    config = json.loads((files / "model" / "config.json").read_text())
+    assert (config["scheme"], config["output_scheme"]) == ("BIOES", "BIO")
+    assert not (files / "model.training").exists()
+
+
+def test_everything_may_stand_in_the_file(files, capsys):
+    (files / "all.toml").write_text('train = "train.conll"\ndev = ["dev.conll"]\noutput = "model"\n' + SMALL)
+    assert main(["train", "all.toml"]) == 0
+    assert "dev: F1" in capsys.readouterr().out
+
+
+def test_several_seeds_are_summed_up(files, capsys):
+    flags = ["--train", "train.conll", "--dev", "dev.conll", "-o", "runs", "--seeds", "2", "--seed", "5"]
+    assert main(["train", "small.toml", *flags]) == 0
+    assert "dev F1, retain: best" in capsys.readouterr().out
+    assert json.loads((files / "runs" / "seeds.json").read_text())["seeds"] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["small.toml", "-o", "model"], "nothing given for train"),
+        (["small.toml", "--train", "train.conll"], "nothing given for output"),
+        (["nowhere.toml", "--train", "train.conll", "-o", "model"], "nowhere.toml"),
+        (["--train", "nowhere.conll", "-o", "model"], "nowhere.conll"),
+        (["--train", "train.conll", "-o", "model", "--set", "epoch=3"], "did you mean epochs?"),
+        (["--train", "train.conll", "-o", "model", "--set", "bar=true"], "unknown setting bar"),
+        (["--train", "train.conll", "-o", "model", "--set", "epochs"], "KEY=VALUE"),
+        (["--train", "train.conll", "-o", "model", "--scheme", "BIOS"], "BIO"),
+        (["--train", "train.conll", "-o", "model", "--file-scheme", "BMES"], "train.conll:"),
+        (["--train", "train.conll", "-o", "train.conll/model", "--set", "epochs=1"], "train.conll"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_two(files, capsys, arguments, said):
+    assert main(["train", *arguments]) == 2
+    errors = capsys.readouterr().err.strip().split("\n")
+    assert said in errors[-1]
+    assert len(errors) == 1
+    assert not (files / "model").exists()
+
+
+def test_what_is_in_the_way_is_left_alone(files, capsys):
+    (files / "model").mkdir()
+    (files / "model" / "precious").write_text("mine")
+    assert main(["train", "small.toml", "--train", "train.conll", "-o", "model"]) == 2
+    assert "something already" in capsys.readouterr().err
+    assert (files / "model" / "precious").read_text() == "mine"
+
+
+def test_help_has_an_example(capsys):
+    assert main(["train", "--help"]) == 0
+    assert "maskedcrf train --train" in capsys.readouterr().out
