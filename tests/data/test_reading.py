@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from maskedcrf.data.reading import guess_format, read_sentences
 from maskedcrf.errors import DataError
@@ -65,3 +68,42 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path) -> None:
     damaged.write_bytes(gzip.compress(JSONL * 100)[:-20])
     with pytest.raises(DataError, match="damaged gzip"):
         list(read_sentences(damaged))
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch")
+
+
+def refuses_or_reads_whole(path: Path, format: Any) -> None:
+    message = None
+    try:
+        sentences = list(read_sentences(path, format=format))
+    except DataError as error:
+        sentences, message = [], str(error)
+    assert all(sentence.tags is None or len(sentence.tags) == len(sentence.tokens) for sentence in sentences)
+    assert message is None or (message.startswith(str(path)) and "\n" not in message)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["start", "end", "label"]), inner),
+)
+keys = st.sampled_from(["tokens", "tags", "ner_tags", "text", "spans"])
+span = st.fixed_dictionaries({"start": st.integers(-2, 9), "end": st.integers(-2, 9), "label": st.text(max_size=2)})
+
+
+@given(st.dictionaries(keys, values | st.text() | st.lists(st.text()) | st.lists(span), max_size=3))
+def test_no_json_makes_anything_but_sentences_or_one_line(scratch: Path, record: dict[str, Any]) -> None:
+    path = scratch / "data.jsonl"
+    path.write_text(json.dumps(record), encoding="utf-8")
+    refuses_or_reads_whole(path, "jsonl")
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_no_bytes_make_anything_but_sentences_or_one_line(scratch: Path, one: bytes, other: bytes) -> None:
+    (scratch / "seq.in").write_bytes(one)
+    (scratch / "seq.out").write_bytes(other)
+    refuses_or_reads_whole(scratch, "triples")
+    for format in ("auto", "jsonl", "text"):
+        refuses_or_reads_whole(scratch / "seq.in", format)

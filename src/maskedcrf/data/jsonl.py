@@ -148,7 +148,7 @@ def _sentence(
         return tokens, None if tags is None else tag_names(tags, len(tokens), where, labels)
     text = record.get("text")
     if not isinstance(text, str):
-        keys = ", ".join(map(str, record)) or "none"
+        keys = json.dumps(list(record))[:80]
         raise DataError(f"{where}: neither tokens nor text (keys: {keys}); name the columns as `tokens`, `tags`")
     _strings([text], "text", where)
     found = tokenise(text)
@@ -169,9 +169,15 @@ def tag_names(tags: Any, size: int, where: str, labels: Sequence[str] | None) ->
                 )
         tags = [labels[tag] for tag in tags]
     tags = _strings(tags, "tags", where)
+    if not all(map(_is_name, set(tags))):
+        raise DataError(f"{where}: a tag is empty or holds a character that cannot be shown; write tags such as B-LOC")
     if len(tags) != size:
         raise DataError(f"{where}: {size} tokens but {len(tags)} tags; give every token one tag")
     return list(tags)
+
+
+def _is_name(label: Any) -> bool:
+    return isinstance(label, str) and label != "" and label.isprintable()
 
 
 def _strings(values: Any, key: str, where: str) -> list[str]:
@@ -214,7 +220,7 @@ def _span(span: Any, size: int, where: str) -> tuple[int, int, str]:
     if not isinstance(span, dict) or not {"start", "end", "label"} <= span.keys():
         raise DataError(f"{where}: a span needs start, end and label, got {shown}")
     start, end, label = span["start"], span["end"], span["label"]
-    if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
+    if type(start) is not int or type(end) is not int or not _is_name(label):
         raise DataError(f"{where}: a span needs two whole numbers and a name, got {shown}")
     if not 0 <= start <= end <= size:
         raise DataError(f"{where}: span {start}:{end} {label} leaves the text, which has {size} characters")
