@@ -1,0 +1,123 @@
+"""The command line: one small file per command, imported on use.
+
+A new command is a file `cli/NAME.py` with a function `run`, and its line in COMMANDS. `run` imports what is heavy
+inside itself, raises a MaskedCRFError for input it cannot take, and `typer.Exit(1)` where the answer is "no".
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from maskedcrf.errors import MaskedCRFError
+
+COMMANDS = {
+    "train": "train a tagger on labelled files",
+    "predict": "tag text, columns or JSON lines with a trained model",
+    "evaluate": "score predicted tags against gold tags, as conlleval does",
+    "audit": "how many predicted segments, and how many errors, are illegal",
+    "check": "which scheme a file follows, and every illegal transition in it",
+    "convert": "rewrite tags from one scheme into another",
+    "repair": "rewrite illegal tags into legal ones",
+}
+
+# Newer typers bring a click of their own, older ones use the installed one: this is the one typer raises.
+_UsageError: Any = typer.BadParameter.__base__
+BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 141, 130
+
+
+class _ReaderGoneError(Exception):
+    """Whoever read our output has left; click would take the plain error for a failure."""
+
+
+def _telling_of_broken_pipes(run: Callable[..., None]) -> Callable[..., None]:
+    @wraps(run)
+    def wrapped(*arguments: object, **options: object) -> None:
+        try:
+            run(*arguments, **options)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise _ReaderGoneError from error
+
+    return wrapped
+
+
+class _OnUse(TyperGroup):
+    """Commands of the table; a command's file is imported only when it runs."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        app.command(cmd_name)(_telling_of_broken_pipes(import_module(f"maskedcrf.cli.{cmd_name}").run))
+        return typer.main.get_command(app)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+app = typer.Typer(
+    cls=_OnUse, add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from maskedcrf import __version__
+
+        print(f"maskedcrf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _callback(
+    version: bool = typer.Option(False, "--version", help="Show the version.", callback=_show_version, is_eager=True),
+) -> None:
+    """Sequence labelling without illegal tag paths: score, audit, check, convert and repair tagged text.
+
+    \b
+    Example:
+      maskedcrf evaluate predictions.conll
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 fine, 1 the answer is no, 2 bad input or usage."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = typer.main.get_command(app).main(given or ["--help"], prog_name="maskedcrf", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except _UsageError as error:
+        return _fail(error.format_message().removesuffix(".") + _see_help(error))
+    except (typer.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except _ReaderGoneError:
+        # What is left in the buffer must not be flushed at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except (MaskedCRFError, OSError) as error:
+        return _fail(str(error))
+
+
+def _fail(message: str) -> int:
+    print("maskedcrf: " + " ".join(message.split("\n")), file=sys.stderr)
+    return BAD_INPUT
+
+
+def _see_help(error: Any) -> str:
+    context = error.ctx
+    return f"; see {context.command_path} --help" if context else ""

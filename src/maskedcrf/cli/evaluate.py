@@ -1,0 +1,88 @@
+"""maskedcrf evaluate."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maskedcrf.cli.options import (
+    AsJson,
+    Comment,
+    Delimiter,
+    Files,
+    GoldColumn,
+    PredictedColumn,
+    PrefixLast,
+    Rule,
+    SchemeName,
+)
+
+if TYPE_CHECKING:
+    from maskedcrf.evaluation.conlleval import Evaluation
+
+
+def run(
+    files: Files,
+    scheme: SchemeName = "BIO",
+    strategy: Annotated[
+        Rule, typer.Option(help="Illegal segments: retain (conlleval), discard, both; or seqeval's default, strict.")
+    ] = Rule.retain,
+    gold_column: GoldColumn = -2,
+    predicted_column: PredictedColumn = -1,
+    delimiter: Delimiter = "-",
+    prefix_last: PrefixLast = False,
+    comment: Comment = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score predicted tags against gold tags: conlleval's report to the byte in a pipe, a table on a terminal.
+
+    Gold and predicted tags stand in the last two columns unless you say otherwise. The settings behind the
+    figures go to standard error as one line.
+
+    \b
+    Example:
+      maskedcrf evaluate predictions.conll
+      maskedcrf evaluate --scheme BIOES --strategy both --json dev.conll test.conll.gz
+    """
+    from maskedcrf.cli.streams import chunks, column, note, print_json
+    from maskedcrf.evaluation.check import located
+    from maskedcrf.evaluation.conlleval import Evaluation
+    from maskedcrf.evaluation.counts import Counts, count
+    from maskedcrf.tags.scheme import Scheme
+
+    rules = ["retain", "discard"] if strategy is Rule.both else [strategy.value]
+    scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
+    totals = {rule: Counts() for rule in rules}
+    for chunk in chunks(files, comment=comment, keep_docstart=True):
+        sides = column(chunk, gold_column), column(chunk, predicted_column)
+        with located(chunk):
+            for rule in rules:
+                totals[rule] += count(*sides, scheme=scheme_, strategy=rule)
+    results = {rule: Evaluation(total, scheme_.name, rule, ",".join(files)) for rule, total in totals.items()}
+    if as_json:
+        answers = {rule: result.to_dict() for rule, result in results.items()}
+        print_json(answers if len(answers) > 1 else next(iter(answers.values())))
+        return
+    for result in results.values():
+        if sys.stdout.isatty():
+            _show(result)
+        else:
+            print(result.report(), end="")
+        note(f"f1 {result.f1:.2f} | {result.signature}")
+
+
+def _show(result: Evaluation) -> None:
+    from rich.table import Table
+
+    from maskedcrf.cli.streams import print_table
+
+    heading = f"{result.tokens:,} tokens, accuracy {result.accuracy:.2f} %, illegal segments: {result.strategy}"
+    table = Table("type", title=heading)
+    for name in ("precision", "recall", "F1", "correct", "predicted", "gold"):
+        table.add_column(name, justify="right")
+    for kind, tally in [*result.types.items(), ("all", result.counts.total)]:
+        ratios = (f"{ratio:.2f}" for ratio in (tally.precision, tally.recall, tally.f1))
+        table.add_row(kind, *ratios, *map(str, (tally.correct, tally.predicted, tally.gold)))
+    print_table(table)

@@ -1,0 +1,40 @@
+"""Options that several commands share, so that they look and mean the same everywhere."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+Files = Annotated[
+    list[str], typer.Argument(help="Column files; - is standard input, gzip is unpacked.", metavar="FILE...")
+]
+SchemeName = Annotated[str, typer.Option("--scheme", help="Tag scheme: BIO, IOB1, BIOES, BILOU, BMES, ...")]
+Delimiter = Annotated[str, typer.Option(help="What stands between prefix and type.")]
+PrefixLast = Annotated[bool, typer.Option("--prefix-last", help="Tags look like LOC-B.")]
+TagColumn = Annotated[int, typer.Option("--column", help="Column of the tags, from 0; -1 is the last.")]
+GoldColumn = Annotated[int, typer.Option("--gold-column", help="Column of the gold tags, from 0; -1 is the last.")]
+PredictedColumn = Annotated[int, typer.Option("--predicted-column", help="Column of the predicted tags.")]
+Comment = Annotated[str | None, typer.Option(help="Skip lines before a sentence that begin with this.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Output = Annotated[
+    str, typer.Option("--output", "-o", help="File to write, whole or not at all; - is standard output.")
+]
+
+
+class Repair(StrEnum):
+    """What becomes of an illegal segment."""
+
+    retain = "retain"
+    discard = "discard"
+
+
+class Rule(StrEnum):
+    """What a scorer does with an illegal segment."""
+
+    retain = "retain"
+    discard = "discard"
+    both = "both"
+    seqeval = "seqeval"
+    strict = "strict"

@@ -1,0 +1,63 @@
+"""maskedcrf repair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maskedcrf.cli.options import Comment, Delimiter, Files, Output, PrefixLast, Repair, SchemeName, TagColumn
+
+if TYPE_CHECKING:
+    from maskedcrf.data.sentence import Sentence
+    from maskedcrf.tags.scheme import Scheme
+
+
+def run(
+    files: Files,
+    strategy: Annotated[
+        Repair, typer.Option(help="retain: write illegal segments legally; discard: make them outside.")
+    ] = Repair.retain,
+    scheme: SchemeName = "BIO",
+    column: TagColumn = -1,
+    delimiter: Delimiter = "-",
+    prefix_last: PrefixLast = False,
+    comment: Comment = None,
+    output: Output = "-",
+) -> None:
+    """Rewrite illegal tags into legal ones; every other tag, token and column stays. Comment lines are not written.
+
+    \b
+    Example:
+      maskedcrf repair --strategy discard predictions.conll > legal.conll
+      maskedcrf repair --scheme BIOES train.conll.gz --output train.legal.conll.gz
+    """
+    from maskedcrf.cli.streams import chunks, note, written
+    from maskedcrf.data.conll import write_conll
+    from maskedcrf.tags.scheme import Scheme
+
+    scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
+    changed = tokens = 0
+    with written(output) as text:
+        for chunk in chunks(files, comment=comment, keep_docstart=True):
+            repaired = list(_repaired(chunk, column, scheme_, strategy.value))
+            for before, after in zip(chunk, repaired, strict=True):
+                pairs = zip(before.columns[column], after.columns[column], strict=True)
+                changed += 0 if before is after else sum(old != new for old, new in pairs)
+            tokens += write_conll(repaired, text)
+    note(f"{changed} of {tokens} tags changed ({scheme_.name}, {strategy.value})")
+
+
+def _repaired(chunk: Sequence[Sentence], number: int, scheme: Scheme, strategy: str) -> Iterator[Sentence]:
+    """The sentences, those with an illegal step rewritten, the others as they are."""
+    from maskedcrf.cli.streams import column
+    from maskedcrf.evaluation.check import located, places, read_known
+    from maskedcrf.tags.segments import discard, retain
+
+    rewrite = {"retain": retain, "discard": discard}[strategy]
+    tags = column(chunk, number)
+    with located(chunk):
+        illegal = {owner for owner, _ in places(tags, read_known(tags, scheme))}
+    for index, sentence in enumerate(chunk):
+        yield sentence.with_column(number, rewrite(tags[index], scheme)) if index in illegal else sentence

@@ -1,0 +1,115 @@
+"""Reading in chunks with progress, and writing so that a failed run leaves nothing behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TextIO
+
+from maskedcrf.data.conll import read_many
+from maskedcrf.data.sentence import Sentence, in_chunks
+from maskedcrf.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PATIENCE = 1.0
+"""Seconds before progress is shown."""
+
+
+def chunks(files: Sequence[str], *, comment: str | None, keep_docstart: bool) -> Iterator[list[Sentence]]:
+    """The files' sentences, some ten thousand tokens at a time; on a terminal, a line that counts them."""
+    found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart))
+    begun, tokens, shown = time.monotonic(), 0, False
+    for chunk in found:
+        yield chunk
+        tokens += sum(map(len, chunk))
+        if sys.stderr.isatty() and time.monotonic() - begun > PATIENCE:
+            shown = True
+            print(f"\r{chunk[-1].file}: {tokens:,} tokens", end="\033[K", file=sys.stderr, flush=True)
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:
+    """One column of each sentence, or an error that says where it is missing."""
+    for sentence in sentences:
+        width = len(sentence.columns)
+        if not -width <= number < width:
+            has = f"{width} column{'s' * (width != 1)}"
+            raise DataError(f"{sentence.where(0)}: there is no column {number}, the file has {has}; choose another")
+    return [sentence.columns[number] for sentence in sentences]
+
+
+def note(message: str) -> None:
+    """Tell the user something that is not part of the answer."""
+    print(f"maskedcrf: {message}", file=sys.stderr)
+
+
+def print_json(answer: object) -> None:
+    """Print an answer as JSON."""
+    print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(table: Table) -> None:
+    """Print a table on the terminal."""
+    from rich.console import Console
+
+    Console().print(table)
+
+
+@contextmanager
+def written(output: str) -> Iterator[TextIO]:
+    """A text to write to, which becomes the output only when all went well."""
+    path = Path(output)
+    direct = output == "-" or (path.exists() and not path.is_file())  # never replace a device or a pipe
+    if direct:
+        with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as text:
+            yield text
+            text.seek(0)
+            if output == "-":
+                shutil.copyfileobj(text, sys.stdout)
+            else:
+                with path.open("w", encoding="utf-8", newline="") as target:
+                    shutil.copyfileobj(text, target)
+        return
+    path = path.resolve()  # a link stays a link
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(number, "wb") as raw:
+            with _text(raw, packed=path.suffix == ".gz") as text:
+                yield text
+            raw.flush()
+            os.fsync(raw.fileno())
+        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _text(raw: IO[bytes], *, packed: bool) -> Iterator[TextIO]:
+    import io
+
+    stream: IO[bytes] = gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else raw  # type: ignore[assignment]
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+    yield text
+    text.flush()
+    text.detach()
+    if packed:
+        stream.close()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

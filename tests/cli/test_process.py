@@ -1,0 +1,98 @@
+"""The command as its own process: start-up, imports, pipes and signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "maskedcrf"]
+
+
+def test_help_imports_neither_torch_nor_numpy():
+    code = (
+        "import sys; from maskedcrf.cli import main; main(['--help']); main(['evaluate', '--help']);"
+        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_help_starts_in_under_400_milliseconds():
+    used = []
+    for _ in range(5):
+        before = os.times()
+        subprocess.run([*COMMAND, "--help"], capture_output=True, check=True)
+        after = os.times()
+        # Time on the processor, not on the wall: a busy machine must not fail the test.
+        used.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    assert min(used) < 0.4
+
+
+def test_no_command_imports_torch(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("w O O\n")
+    run = f"main(['evaluate', {str(path)!r}])"
+    code = f"import sys; from maskedcrf.cli import main; {run}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("w B-X\n\n" * 50_000)
+    process = subprocess.Popen([*COMMAND, "repair", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"w B-X\n"
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=30) == 141
+
+
+def test_an_interrupt_ends_it_quietly_with_130():
+    process = subprocess.Popen(
+        [*COMMAND, "evaluate", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(b"w O O\n")
+    process.stdin.flush()
+    for _ in range(100):  # until it has installed Python's handler and waits for input
+        time.sleep(0.1)
+        if process.poll() is not None or _waits(process.pid):
+            break
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=30)
+    output, errors = process.stdout.read(), process.stderr.read()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        stream.close()
+    assert (process.returncode, output, errors) == (130, b"", b"")
+
+
+def _waits(number):
+    """Has the process read what was sent to it?"""
+    try:
+        with open(f"/proc/{number}/wchan") as handle:  # noqa: PTH123
+            return "pipe" in handle.read()
+    except OSError:
+        time.sleep(2)
+        return True
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_named(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("w O O\n")
+    path.chmod(0)
+    result = subprocess.run([*COMMAND, "evaluate", str(path)], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "Permission denied" in result.stderr
+
+
+def test_other_alphabets_are_printed_in_any_locale(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("大 B-組織 B-組織\n", encoding="utf-8")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    result = subprocess.run([*COMMAND, "evaluate", str(path)], capture_output=True, env=environment)
+    assert result.returncode == 0
+    assert "組織: precision: 100.00%".encode() in result.stdout
