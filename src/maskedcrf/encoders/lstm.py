@@ -23,16 +23,16 @@ class BiLSTM(nn.Module):
         Padding comes after the words in both directions, since each row is turned round within its own
         length; so no packing is needed, and the lengths never leave the device.
         """
-        turned = _turned(mask)[..., None]
+        order = turned(mask)[..., None]
         for ahead, back in zip(self.forwards, self.backwards, strict=True):
             vectors = self.dropout(vectors)
             left, _ = ahead(vectors)
-            right, _ = back(vectors.gather(1, turned.expand_as(vectors)))
-            vectors = torch.cat((left, right.gather(1, turned.expand_as(right))), dim=-1)
+            right, _ = back(vectors.gather(1, order.expand_as(vectors)))
+            vectors = torch.cat((left, right.gather(1, order.expand_as(right))), dim=-1)
         return vectors
 
 
-def _turned(mask: Tensor) -> Tensor:
+def turned(mask: Tensor) -> Tensor:
     """Where each position of a row goes when its words are read backwards, (B, T); its own inverse."""
     places = torch.arange(mask.shape[1], device=mask.device)
     return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - places, places)

@@ -27,7 +27,10 @@ logger = logging.getLogger(__name__)
 def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
     """Model, tokenizer, frame, unknown piece and longest input of a folder or hub name."""
     transformers = _transformers()
-    if not Path(name).is_dir() and not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+    here = Path(name).is_dir()
+    if here and not (Path(name) / "config.json").is_file():
+        raise DataError(f"{name}:1: no config.json in this folder, so no Hugging Face model")
+    if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
         raise DataError(f"{name}:1: neither a folder nor the name of a model on the hub")
     with _one_line(name), _quiet(transformers):
         raw, _ = transformers.PreTrainedConfig.get_config_dict(name)

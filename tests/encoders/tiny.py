@@ -1,0 +1,89 @@
+"""Tiny random Hugging Face models with real tokenizers, written into a folder; no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "mat",
+    "北",
+    "京",
+    "un",
+    "##believ",
+    "##able",
+    "##ness",
+    "##s",
+    "a",
+    "b",
+    "##a",
+    "##b",
+    "é",
+]
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
+
+
+def write_model(folder: Path, kind: str = "bert", *, positions: int = 512, seed: int = 0, half: bool = False) -> Path:
+    """A folder as Hugging Face keeps them: bert and distilbert on word pieces, roberta on bytes, albert on unigrams."""
+    tokenizer = {"roberta": _bytes, "albert": _unigrams}.get(kind, _word_pieces)()
+    size = max(tokenizer.get_vocab().values()) + 1
+    family = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "albert": "Albert"}[kind]
+    extra = 2 if kind == "roberta" else 0  # the rows up to its padding stay unused
+    numbers = {"vocab_size": size, "max_position_embeddings": positions + extra, "pad_token_id": 0}
+    numbers |= DISTIL if kind == "distilbert" else SIZES
+    if kind == "roberta":
+        numbers["pad_token_id"] = 1
+    if kind == "albert":
+        numbers["embedding_size"] = 8
+    torch.manual_seed(seed)
+    model = getattr(transformers, family + "Model")(getattr(transformers, family + "Config")(**numbers))
+    (model.half() if half else model).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _word_pieces() -> PreTrainedTokenizerFast:
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = {piece: n for n, piece in enumerate(special + WORDS)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    marks = [("[CLS]", 2), ("[SEP]", 3)]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=marks)
+    # As published for sentence vectors: taken as it is, every text would be cut and padded to 8 pieces.
+    tokenizer.enable_truncation(8)
+    tokenizer.enable_padding(length=8, pad_id=0, pad_token="[PAD]")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+    )
+
+
+def _bytes() -> PreTrainedTokenizerFast:
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *letters, "Ġt", "he", "Ġthe", "at"]
+    merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he"), ("a", "t")]
+    tokenizer = Tokenizer(models.BPE({piece: n for n, piece in enumerate(pieces)}, merges, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), trim_offsets=False)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+
+
+def _unigrams() -> PreTrainedTokenizerFast:
+    pieces = [("<pad>", 0.0), ("<unk>", 0.0), ("[CLS]", 0.0), ("[SEP]", 0.0)]
+    pieces += [(p, -float(n)) for n, p in enumerate(["▁", "▁the", "▁cat", "s", "at", "m", "a", "t"], start=1)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=1, byte_fallback=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    marks = [("[CLS]", 2), ("[SEP]", 3)]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=marks)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>")
