@@ -114,7 +114,7 @@ def test_check_lists_illegal_transitions_and_says_no_by_its_exit_code(capsys, ta
     assert out.splitlines() == [
         f"{tagged}:2: O -> I-X is illegal in BIO",
         "2 sentences, 5 tokens, 2 types: X 1, Y 2",
-        "1 illegal transitions under BIO",
+        "1 illegal transition under BIO",
     ]
     assert run(capsys, "check", "--scheme", "IOB1", "--json", tagged)[0] == 1
 

@@ -129,7 +129,7 @@ def _show(found: Checked, scheme: Scheme, others: list[tuple[str, int]], *, sugg
             print(f"{where}: {before} -> {after} is illegal in {_name(scheme)}")
     types = ", ".join(f"{kind or '(bare)'} {number}" for kind, number in sorted(found.types.items()))
     print(f"{found.sentences} sentences, {found.tokens} tokens, {len(found.types)} types: {types or 'none'}")
-    print(f"{len(steps)} illegal transitions under {_name(scheme)}")
+    print(f"{len(steps)} illegal transition{'s' * (len(steps) != 1)} under {_name(scheme)}")
     if suggested:
         rest = ", ".join(f"{name} ({illegal} illegal)" for name, illegal in others) or "nothing else"
         print(f"no --scheme given: {_name(scheme)} is a suggestion; what else fits these tags: {rest}")
