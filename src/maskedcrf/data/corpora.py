@@ -167,7 +167,7 @@ CORPORA: dict[str, CorpusInfo] = {
             test=Part(("test.char.bmes",), (Counts(4346, 208066, 7684, 4, 0), Counts(4346, 208042, 7684, 4, 0))),
             licence="LDC user agreement (LDC2011T03)",
             source="catalog.ldc.upenn.edu/LDC2011T03, in the split of Che et al. 2013 as LatticeLSTM prepared it",
-            quirks="two copies are in use, the larger with markup in its text; legal gold is assumed. Not OntoNotes 5.0",
+            quirks="two copies in use, the larger with markup in its text; legal gold is assumed. Not OntoNotes 5.0",
         ),
         CorpusInfo(
             "conll2003",
