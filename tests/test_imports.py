@@ -10,7 +10,7 @@ import pytest
 
 import maskedcrf
 
-PUBLIC = {"Constraints", "MaskedCRF", "MaskedCRFError", "Scheme", "audit", "evaluate"}
+PUBLIC = {"Constraints", "MaskedCRF", "MaskedCRFError", "Scheme", "Tagger", "audit", "evaluate"}
 
 PATHS = {
     "maskedcrf.cli": ["main"],

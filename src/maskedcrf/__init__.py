@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from maskedcrf.errors import MaskedCRFError as MaskedCRFError
     from maskedcrf.evaluation import audit as audit
     from maskedcrf.evaluation import evaluate as evaluate
+    from maskedcrf.tagger import Tagger as Tagger
     from maskedcrf.tags.constraints import Constraints as Constraints
     from maskedcrf.tags.scheme import Scheme as Scheme
 
@@ -23,11 +24,12 @@ _HOMES = {
     "MaskedCRF": "maskedcrf.crf.layer",
     "MaskedCRFError": "maskedcrf.errors",
     "Scheme": "maskedcrf.tags.scheme",
+    "Tagger": "maskedcrf.tagger",
     "audit": "maskedcrf.evaluation",
     "evaluate": "maskedcrf.evaluation",
 }
 
-__all__ = ["Constraints", "MaskedCRF", "MaskedCRFError", "Scheme", "__version__", "audit", "evaluate"]
+__all__ = ["Constraints", "MaskedCRF", "MaskedCRFError", "Scheme", "Tagger", "__version__", "audit", "evaluate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,142 @@
+"""What is measured of one trained tagger: every reading of its paths, illegal mass, calibration."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from maskedcrf import MaskedCRF, Tagger
+from maskedcrf.data.batching import prediction_batches
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.evaluation.audit import audit
+from maskedcrf.evaluation.counts import count_sentences
+from maskedcrf.tagger.model import to_device
+from maskedcrf.tags.segments import convert, segments
+
+BINS = 20
+
+
+class Emitted(NamedTuple):
+    """Emissions of a batch of sentences, by their numbers."""
+
+    numbers: list[int]
+    emissions: torch.Tensor
+    mask: torch.Tensor
+
+
+@torch.inference_mode()
+def emit(tagger: Tagger, sentences: Sequence[Sentence]) -> Iterator[Emitted]:
+    """The emissions of all sentences, a batch at a time; the CRF is then asked as often as needed."""
+    model = tagger.model.eval()
+    for numbers in prediction_batches([len(sentence.tokens) for sentence in sentences], size=64, tokens=16384):
+        features = to_device(model.encoder.prepare([sentences[number].tokens for number in numbers]), model.device)
+        yield Emitted(numbers, model.emissions(features).float(), features["mask"])
+
+
+def layer(tagger: Tagger, mask: str, *, open_edges: bool = False) -> MaskedCRF:
+    """The tagger's CRF with another mask; `open_edges` leaves out the rules for start and end, as the paper does."""
+    crf = tagger.model.crf
+    rules = crf.constraints.open() if open_edges else crf.constraints
+    twin = MaskedCRF(rules, mask=mask).to(tagger.model.device)  # type: ignore[arg-type]
+    twin.load_state_dict(crf.state_dict())
+    return twin
+
+
+@torch.inference_mode()
+def predicted_tags(crf: MaskedCRF, batches: Sequence[Emitted], size: int) -> list[list[str]]:
+    """The tags of the best path of every sentence, in order."""
+    found: list[list[str]] = [[] for _ in range(size)]
+    for numbers, emissions, mask in batches:
+        for number, path in zip(numbers, crf.decode(emissions, mask), strict=True):
+            found[number] = [crf.tags[tag] for tag in path]
+    return found
+
+
+def gold_tags(sentences: Sequence[Sentence], source: str, target: str) -> list[list[str]]:
+    """Gold in the scheme trained on, read leniently."""
+    return [convert(sentence.tags or (), source, target) for sentence in sentences]
+
+
+def scores(gold: list[list[str]], predicted: list[list[str]], scheme: str, strategy: str) -> dict[str, Any]:
+    """Counts of each sentence, packed, and the cells of the paper's Table 1."""
+    counts = count_sentences(gold, predicted, scheme=scheme, strategy=strategy)
+    correct, found, there = counts.sum(0).tolist()
+    f1 = 200 * correct / max(found + there, 1)
+    cells = asdict(audit(gold, predicted, scheme=scheme).total)
+    return {"f1": f1, "correct": correct, "predicted": found, "gold": there, **cells, "sentences": pack(counts)}
+
+
+def views(tagger: Tagger, head: str) -> dict[str, tuple[MaskedCRF, str]]:
+    """How a trained model's paths are read: (layer, strategy) of each row it serves."""
+    if head == "mcrf":
+        return {"training": (layer(tagger, "train"), "retain")}
+    off = layer(tagger, "off")
+    found = {"retain": (off, "retain"), "discard": (off, "discard")}
+    if head == "crf":
+        found["decoding"] = (layer(tagger, "decode"), "retain")
+        found["decoding-open"] = (layer(tagger, "decode", open_edges=True), "retain")
+    return found
+
+
+def measure(tagger: Tagger, sentences: Sequence[Sentence], source: str, head: str) -> dict[str, Any]:
+    """All that one split says of the tagger."""
+    batches = list(emit(tagger, sentences))
+    scheme = tagger.scheme.name
+    gold = gold_tags(sentences, source, scheme)
+    found: dict[str, Any] = {"views": {}}
+    for name, (crf, strategy) in views(tagger, head).items():
+        predicted = predicted_tags(crf, batches, len(sentences))
+        found["views"][name] = scores(gold, predicted, scheme, strategy)
+    found["illegal_mass"] = illegal_mass(tagger, batches, len(sentences))
+    if head == "mcrf":
+        found["calibration"] = calibration(layer(tagger, "train"), batches, gold)
+    return found
+
+
+@torch.inference_mode()
+def illegal_mass(tagger: Tagger, batches: Sequence[Emitted], size: int) -> float:
+    """Mean over the sentences of the probability an unmasked CRF with these weights spends on illegal paths."""
+    crf = layer(tagger, "train")
+    return sum(float(crf.illegal_mass(emissions, mask).sum()) for _, emissions, mask in batches) / max(size, 1)
+
+
+@torch.inference_mode()
+def calibration(crf: MaskedCRF, batches: Sequence[Emitted], gold: list[list[str]]) -> dict[str, Any]:
+    """Predicted entities by their probability: exact, and as the mean softmax of their tokens, as pipelines do.
+
+    Of each of BINS equal bins: how many, how many right, summed probability.
+    """
+    scheme = crf.constraints.scheme
+    assert scheme is not None
+    bins = {"exact": np.zeros((BINS, 3)), "softmax": np.zeros((BINS, 3))}
+    for numbers, emissions, mask in batches:
+        paths = crf.decode(emissions, mask)
+        spans = [[s[:3] for s in segments([crf.tags[tag] for tag in path], scheme)] for path in paths]
+        exact = crf.span_probability(emissions, spans, mask)
+        for row, number in enumerate(numbers):
+            right = {s[:3] for s in segments(gold[number], scheme)}
+            softmax = emissions[row][mask[row]].softmax(-1).cpu()
+            ids = torch.tensor(paths[row])
+            token = softmax.gather(1, ids[:, None]).squeeze(1) if len(ids) else softmax[:, :0]
+            for span, probability in zip(spans[row], exact[row].tolist(), strict=True):
+                shares = {"exact": probability, "softmax": float(token[span[0] : span[1]].mean())}
+                for name, share in shares.items():
+                    bins[name][min(int(share * BINS), BINS - 1)] += (1, span in right, share)
+    return {name: cells.round(6).tolist() for name, cells in bins.items()}
+
+
+def pack(counts: np.ndarray) -> str:
+    """(N, 3) small counts as text: bytes, compressed; `unpack` is the inverse."""
+    return base64.b85encode(zlib.compress(np.minimum(counts, 65535).astype("<u2").T.tobytes(), 9)).decode("ascii")
+
+
+def unpack(text: str) -> np.ndarray:
+    """(N, 3) counts of correct, predicted and gold segments a sentence."""
+    flat = np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype="<u2")
+    return flat.reshape(3, -1).T.astype(np.int64)

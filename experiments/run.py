@@ -1,0 +1,202 @@
+"""The runner: trains what the grid asks for and is not in the results yet, one JSON line a finished run.
+
+python -m experiments.run main --corpora DIR --encoders DIR --jobs 8 --budget 30
+python -m experiments.run demo                     (built-in corpus, a minute on a CPU)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from experiments.grid import ENCODERS, EPOCHS, GROUPS, HEADS, Run, informative_order
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def settings_of(run: Run, encoders: str) -> dict[str, Any]:
+    """Everything `Tagger.train` is told."""
+    chosen = json.loads(json.dumps(ENCODERS[run.encoder]).replace("{folder}", encoders))
+    if (run.corpus, run.encoder) in EPOCHS:
+        chosen["epochs"] = EPOCHS[run.corpus, run.encoder]
+    return {**chosen, **HEADS[run.head], "seed": run.seed, "scheme": run.scheme, "output_scheme": run.scheme}
+
+
+@lru_cache(maxsize=2)
+def _corpus(name: str, folder: str) -> Any:
+    from maskedcrf.data.corpora import load
+
+    return load(name, folder)
+
+
+def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -> dict[str, Any]:
+    """Train one run and measure it: the line that goes into the results."""
+    import torch
+
+    from experiments.measure import measure
+    from maskedcrf import Tagger, __version__
+    from maskedcrf.data.splits import part_of
+    from maskedcrf.evaluation.compare import signature
+
+    if threads:
+        torch.set_num_threads(threads)
+    corpus = _corpus(run.corpus, corpora)
+    train = corpus.train if run.share == 1 else part_of(corpus.train, run.share, seed=0)
+    settings = settings_of(run, encoders)
+    started = time.perf_counter()
+    tagger = Tagger.train(train, corpus.dev, file_scheme=corpus.scheme, gold=_policy(corpus), bar=False, **settings)
+    seconds = time.perf_counter() - started
+    where = torch.cuda.get_device_name() if tagger.model.device.type == "cuda" else platform.machine()
+    return {
+        "name": run.name,
+        "run": run.as_dict(),
+        "signature": signature(
+            corpus=f"{run.corpus}/test",
+            share=run.share,
+            scheme=run.scheme,
+            encoder=run.encoder,
+            head=run.head,
+            seeds=run.seed,
+            device=where,
+            torch=torch.__version__,
+        ),
+        "version": __version__,
+        "settings": _without_paths(settings, encoders),
+        "seconds": round(seconds, 1),
+        "sentences": {"train": len(train), "dev": len(corpus.dev), "test": len(corpus.test)},
+        "best_epoch": tagger.record.epoch,
+        "epochs": [_epoch(entry) for entry in tagger.history],
+        "dev": measure(tagger, corpus.dev, corpus.scheme, run.head),
+        "test": measure(tagger, corpus.test, corpus.scheme, run.head),
+    }
+
+
+def _policy(corpus: Any) -> str:
+    return "error" if corpus.gold == "error" else "repair"
+
+
+def _epoch(entry: dict[str, Any]) -> list[float]:
+    """Train loss, dev loss, dev F1 and illegal % of one epoch, rounded."""
+    dev = entry["dev"]
+    return [round(float(value), 4) for value in (entry["loss"], dev["loss"], dev["retain"]["f1"], dev["illegal"])]
+
+
+def _without_paths(settings: dict[str, Any], encoders: str) -> Any:
+    return json.loads(json.dumps(settings).replace(encoders, "{folder}"))
+
+
+def finished(folder: Path) -> dict[str, dict[str, Any]]:
+    """The results so far, by name; a line cut short by a crash is passed over and run again."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            found[entry["name"]] = entry
+    return found
+
+
+def append(folder: Path, entry: dict[str, Any]) -> None:
+    """One line to the file of the run's corpus, on disk before anything else happens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{entry['run']['corpus']}.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+Work = Callable[[Run], dict[str, Any]]
+
+
+def in_processes(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """(run, result or error) as they come, `jobs` at a time; none is begun after the deadline."""
+    waiting = list(runs)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        under_way: dict[Any, Run] = {}
+        while waiting or under_way:
+            while waiting and len(under_way) < jobs and time.monotonic() < deadline:
+                run = waiting.pop(0)
+                under_way[pool.submit(execute, run, *arguments)] = run
+            if not under_way:
+                return
+            for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+                yield under_way.pop(done), done.exception() or done.result()
+
+
+def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Any]:
+    """The same on a Ray cluster: the one of RAY_ADDRESS, or this machine."""
+    import ray
+
+    ray.init(ignore_reinit_error=True, log_to_driver=False)
+    gpus = ray.cluster_resources().get("GPU", 0)
+    remote = ray.remote(num_cpus=1, num_gpus=gpus / jobs if gpus else 0)(execute)
+    waiting, under_way = list(runs), {}
+    while waiting or under_way:
+        while waiting and len(under_way) < jobs and time.monotonic() < deadline:
+            run = waiting.pop(0)
+            under_way[remote.remote(run, *arguments)] = run
+        if not under_way:
+            return
+        ready, _ = ray.wait(list(under_way), num_returns=1)
+        for reference in ready:
+            run = under_way.pop(reference)
+            try:
+                yield run, ray.get(reference)
+            except ray.exceptions.RayError as error:
+                yield run, error
+
+
+def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
+    """Run what is missing; returns how many failed."""
+    done = finished(options.results)
+    missing = [run for run in informative_order(list(runs)) if run.name not in done]
+    print(f"{len(missing)} runs to do, {len(done)} in the results", file=sys.stderr)
+    started = time.monotonic()
+    drive = on_ray if options.ray else in_processes
+    arguments = (options.corpora, options.encoders, options.threads)
+    failed = 0
+    for number, (run, result) in enumerate(
+        drive(missing, options.jobs, started + 60 * options.budget, arguments), start=1
+    ):
+        clock = f"[{time.monotonic() - started:5.0f} s] {number}/{len(missing)} {run.name}"
+        if isinstance(result, BaseException):
+            failed += 1
+            print(f"{clock}: failed: {result}", file=sys.stderr)
+            continue
+        append(options.results, result)
+        test = "  ".join(f"{name} {view['f1']:.2f}" for name, view in result["test"]["views"].items())
+        print(f"{clock}: {test}  ({result['seconds']:.0f} s)", file=sys.stderr)
+    return failed
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="+", choices=sorted(GROUPS), help="parts of the grid")
+    parser.add_argument("--corpora", default=os.environ.get("MASKEDCRF_CORPORA", "."), help="folder of the corpora")
+    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", "."), help="folder of the encoders")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results files")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
+    parser.add_argument("--threads", type=int, default=None, help="CPU threads of each run")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no run is begun")
+    parser.add_argument("--only", default="", help="only runs whose name contains this")
+    parser.add_argument("--ray", action="store_true", help="on a Ray cluster instead of local processes")
+    options = parser.parse_args(given)
+    runs = [run for group in options.groups for run in GROUPS[group] if options.only in run.name]
+    return 1 if run_grid(runs, options) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
