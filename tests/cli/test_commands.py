@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import runpy
 import stat
 import sys
 from pathlib import Path
@@ -283,3 +284,26 @@ def test_progress_is_shown_on_a_terminal_only_when_it_takes_long(capsys, scored,
     assert "tokens" not in run(capsys, "evaluate", scored)[2]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert f"{scored}: 7 tokens" in run(capsys, "evaluate", scored)[2]
+
+
+def test_an_interrupt_and_a_reader_that_left_have_their_own_exit_codes(capsys, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    def unread():
+        raise BrokenPipeError
+
+    silenced = []
+    monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
+    monkeypatch.setattr("os.dup2", lambda null, output: silenced.append(output))
+    for run_, code in ((interrupted, 130), (unread, 141)):
+        monkeypatch.setattr("maskedcrf.cli.audit.run", run_)
+        assert run(capsys, "audit") == (code, "", "")
+    assert silenced == [1]
+
+
+def test_the_package_runs_as_a_module(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["maskedcrf", "--version"])
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("maskedcrf", run_name="__main__")
+    assert capsys.readouterr().out.startswith("maskedcrf ")
