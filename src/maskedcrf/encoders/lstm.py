@@ -23,12 +23,14 @@ class BiLSTM(nn.Module):
         Padding comes after the words in both directions, since each row is turned round within its own
         length; so no packing is needed, and the lengths never leave the device.
         """
-        order = turned(mask)[..., None]
-        for ahead, back in zip(self.forwards, self.backwards, strict=True):
-            vectors = self.dropout(vectors)
-            left, _ = ahead(vectors)
-            right, _ = back(vectors.gather(1, order.expand_as(vectors)))
-            vectors = torch.cat((left, right.gather(1, order.expand_as(right))), dim=-1)
+        # In full precision: under bfloat16 autocast cuDNN would compute in float16, whose gradients vanish unscaled.
+        with torch.autocast(vectors.device.type, enabled=False):
+            order, vectors = turned(mask)[..., None], vectors.float()
+            for ahead, back in zip(self.forwards, self.backwards, strict=True):
+                vectors = self.dropout(vectors)
+                left, _ = ahead(vectors)
+                right, _ = back(vectors.gather(1, order.expand_as(vectors)))
+                vectors = torch.cat((left, right.gather(1, order.expand_as(right))), dim=-1)
         return vectors
 
 

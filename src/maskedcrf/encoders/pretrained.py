@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,8 @@ POSITIONS = 512
 """Length of a window where neither model nor tokenizer sets a limit."""
 _SIZES = {"_layers": 256, "_heads": 1024, "_size": 1 << 21, "_embeddings": 1 << 21, "_dim": 1 << 17, "dim": 1 << 17}
 """Above these a config is no model but an attack on memory: ending of the key, most."""
-
-logger = logging.getLogger(__name__)
+_ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
+"""Model types whose every layer attends to every piece, so that one mask over pieces says all."""
 
 
 def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
@@ -132,6 +131,12 @@ def positions(model: Any) -> int:
         return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
     limit = getattr(model.config, "max_position_embeddings", None)
     return limit if isinstance(limit, int) and limit > 0 else POSITIONS
+
+
+def attends_to_all(model: Any) -> bool:
+    """Whether a Boolean mask (R, 1, 1, P) means to the model what (R, P) means."""
+    config = model.config
+    return config.model_type in _ATTEND_TO_ALL and config._attn_implementation == "sdpa"
 
 
 def layers(model: Any) -> list[list[nn.Parameter]]:

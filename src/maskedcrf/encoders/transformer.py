@@ -89,7 +89,11 @@ class Transformer(Part):
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
-        output = self.model(input_ids=features["pieces"], attention_mask=features.get("piece_mask"))
+        mask = features.get("piece_mask")
+        if mask is not None and mask.is_cuda and pretrained.attends_to_all(self.model):
+            # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
+            mask = mask[:, None, None]
+        output = self.model(input_ids=features["pieces"], attention_mask=mask)
         hidden: Tensor = output.last_hidden_state.flatten(0, 1)[features["places"]]
         if hidden.shape[2] == 1:
             return hidden.squeeze(2)
