@@ -1,9 +1,11 @@
 # Each target sets .venv up by itself, with the exact versions of constraints.txt.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test check bench docs format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
+# The demo needs the package alone; everything else needs the development set-up too.
+BASE := .venv/.base
 READY := .venv/.ready
 # Workers for the tests; `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
@@ -12,7 +14,7 @@ PYTEST_ARGS ?=
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(READY) ## show what the layer does, in a minute
+demo: $(BASE) ## train the paper's six variants on a built-in corpus, in minutes
 	@$(BIN)/python -m maskedcrf demo
 
 test: $(READY) ## every test that needs no GPU, no browser and no real corpus
@@ -27,6 +29,9 @@ check: $(READY) ## format, lint, types, layers
 bench: $(READY) ## time the layer and the scorer against peers
 	@$(BIN)/python -m benchmarks
 
+docs: $(READY) ## build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
+
 format: $(READY) ## rewrite the files as `make check` wants them
 	@$(BIN)/ruff check --fix --quiet .
 	@$(BIN)/ruff format --quiet .
@@ -35,8 +40,15 @@ clean: ## remove .venv and every cache
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage coverage.xml dist build
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml constraints.txt
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+
+$(BASE): pyproject.toml constraints.txt
 	@echo "setting up .venv (once, a few minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) --editable .
+	@touch $@
+
+$(READY): $(BASE)
+	@echo "setting up the development tools (once, a few minutes)"
+	@$(PIP) --editable '.[dev]'
 	@touch $@
