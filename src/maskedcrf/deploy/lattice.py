@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict, dataclass
 from html import escape
+from math import exp
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.crf.layer import MaskedCRF, MaskMode
+from maskedcrf.tags.segments import segments
+
+Row = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +28,41 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Path:
+    """A path of tag ids and its exact probability."""
+
+    tags: tuple[int, ...]
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A segment of the best legal path: tokens [start, end), its type, and its exact probability."""
+
+    start: int
+    end: int
+    type: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class Lattice:
     """What a masked CRF sees in one sentence of T tokens and D tags, and what an unmasked one would do."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
-    emissions: tuple[tuple[float, ...], ...]
+    emissions: tuple[Row, ...]
     """(T, D)."""
-    marginals: tuple[tuple[float, ...], ...]
+    marginals: tuple[Row, ...]
     """(T, D): probability of each tag among the legal paths."""
+    transitions: tuple[Row, ...]
+    """(D, D), [from, to]: the scores as learnt, illegal steps included."""
     legal: tuple[tuple[bool, ...], ...]
     """(D, D), [from, to]."""
+    start: tuple[bool, ...]
+    """(D,): may the tag begin a sentence."""
+    end: tuple[bool, ...]
+    """(D,): may the tag end one."""
     path: tuple[int, ...]
     """The best legal path."""
     unmasked_path: tuple[int, ...]
@@ -42,6 +71,10 @@ class Lattice:
     """The illegal steps of the unmasked path."""
     illegal_mass: float
     """Probability that an unmasked CRF spends on illegal paths."""
+    nbest: tuple[Path, ...]
+    """The best legal paths, as many as asked for."""
+    entities: tuple[Found, ...]
+    """The segments of the best legal path."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same, ready for JSON."""
@@ -49,31 +82,58 @@ class Lattice:
 
 
 @torch.no_grad()
-def lattice(crf: MaskedCRF, emissions: Tensor, tokens: Sequence[str], *, allowed: Tensor | None = None) -> Lattice:
+def lattice(
+    crf: MaskedCRF, emissions: Tensor, tokens: Sequence[str], *, allowed: Tensor | None = None, nbest: int = 1
+) -> Lattice:
     """The lattice of one sentence: emissions (T, D), and `allowed` (T, D) where tags are fixed or forbidden."""
+    masked, free = _in_mode(crf, "decode"), _in_mode(crf, "off")
     batch = emissions[None]
     narrowed = None if allowed is None else allowed[None]
-    twins = {mask: MaskedCRF(crf.constraints, mask=mask).to(batch.device) for mask in ("train", "off")}
-    for twin in twins.values():
-        twin.load_state_dict(crf.state_dict())
-    masked, free = twins["train"], twins["off"]
-    unmasked_path = free.decode(batch, allowed=narrowed)[0]
+    path: list[int] = masked.decode(batch, allowed=narrowed)[0] if len(tokens) else []
+    unmasked_path = free.decode(batch, allowed=narrowed)[0] if len(tokens) else []
     broken = crf.constraints.violations(unmasked_path)
+    rules = crf.constraints
     return Lattice(
         tokens=tuple(tokens),
         tags=crf.tags,
         emissions=_rows(batch[0]),
-        marginals=_rows(masked.marginals(batch, allowed=narrowed)[0]),
-        legal=tuple(tuple(bool(cell) for cell in row) for row in crf.constraints.legal),
-        path=tuple(masked.decode(batch, allowed=narrowed)[0]),
+        marginals=_rows(masked.marginals(batch, allowed=narrowed)[0]) if path else (),
+        transitions=_rows(crf.transitions),
+        legal=tuple(map(tuple, rules.legal.tolist())),
+        start=tuple(rules.start.tolist()),
+        end=tuple(rules.end.tolist()),
+        path=tuple(path),
         unmasked_path=tuple(unmasked_path),
         broken=tuple(Step(at, before or "start", after or "end") for at, before, after in broken),
-        illegal_mass=float(masked.illegal_mass(batch, allowed=narrowed)[0]),
+        illegal_mass=float(masked.illegal_mass(batch, allowed=narrowed)[0]) if path else 0.0,
+        nbest=_ranked(masked, batch, narrowed, nbest) if path else (),
+        entities=_entities(masked, batch, narrowed, path),
     )
 
 
-def _rows(scores: Tensor) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(row) for row in scores.double().nan_to_num(neginf=-torch.finfo(torch.float).max).tolist())
+def _in_mode(crf: MaskedCRF, mode: MaskMode) -> MaskedCRF:
+    """The same weights under another mask."""
+    twin = copy(crf)
+    twin.mask_mode = mode
+    return twin
+
+
+def _rows(scores: Tensor) -> tuple[Row, ...]:
+    return tuple(map(tuple, scores.double().tolist()))
+
+
+def _ranked(masked: MaskedCRF, batch: Tensor, allowed: Tensor | None, count: int) -> tuple[Path, ...]:
+    best = masked.nbest(batch, k=count, allowed=allowed)[0]
+    return tuple(Path(tuple(tags), min(1.0, exp(log_probability))) for tags, log_probability in best)
+
+
+def _entities(masked: MaskedCRF, batch: Tensor, allowed: Tensor | None, path: Sequence[int]) -> tuple[Found, ...]:
+    scheme = masked.constraints.scheme
+    if scheme is None or not path:
+        return ()
+    spans = [(s.start, s.end, s.type) for s in segments([masked.tags[tag] for tag in path], scheme)]
+    shares = masked.span_probability(batch, [spans], allowed=allowed)[0].clamp(0, 1).tolist()
+    return tuple(Found(*span, share) for span, share in zip(spans, shares, strict=True))
 
 
 COLUMN, ROW, LEFT, TOP, RADIUS = 92, 38, 92, 24, 9

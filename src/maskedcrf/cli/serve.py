@@ -1,0 +1,51 @@
+"""maskedcrf serve."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def run(
+    model: Annotated[str, typer.Argument(help="Model folder.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    name: Annotated[
+        list[str] | None, typer.Option(help="A name the server answers to besides its own; may be repeated.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...")] = "cpu",
+    deadline: Annotated[float, typer.Option(help="Seconds before a request is given up with 504.", min=0.1)] = 30.0,
+    queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
+    log: Annotated[bool, typer.Option("--log", help="One line a request on standard error; never its text.")] = False,
+) -> None:
+    """Serve a model over HTTP, with a page that shows its lattice: open the address it prints.
+
+    Stop it with Ctrl-C or SIGTERM: what has begun is answered first.
+
+    \b
+    Example:
+      maskedcrf serve my-model
+      curl -s localhost:8000/tag -H 'Content-Type: application/json' -d '{"text": "Ann flew to Oslo."}'
+    """
+    import logging
+
+    from maskedcrf.cli.streams import note
+    from maskedcrf.errors import MissingExtraError
+    from maskedcrf.tagger import Tagger
+
+    try:
+        from maskedcrf.deploy.limits import Limits
+        from maskedcrf.deploy.listen import serve
+    except ImportError as error:
+        raise MissingExtraError(f"serving needs {error.name}: pip install 'maskedcrf[serve]'") from error
+    if log:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    serve(
+        Tagger.load(model, device=device),
+        host=host,
+        port=port,
+        hosts=name or (),
+        limits=Limits(deadline=deadline, queue_tokens=queue),
+        announce=lambda address: note(f"serving {model} on {address}"),
+    )

@@ -1,0 +1,237 @@
+// The page: a sentence, its entities, its lattice, and what masking changes. All state is in the address.
+
+import { Lattice, percent } from "./lattice.js";
+
+const EXAMPLE = "Ann Lee flew to Oslo.";
+const PATIENCE = 150;  // milliseconds without a key before the server is asked
+const NEXT = { free: "fixed", fixed: "forbidden", forbidden: "free" };
+
+const $ = (id) => document.getElementById(id);
+const chosen = new Map();  // "position tag name" -> "fixed" | "forbidden"
+let tags = [];
+let found = null;
+let asked = null;
+let timer = 0;
+
+const key = (position, tag) => `${position} ${tag}`;
+const lattice = new Lattice($("lattice"), {
+  state: (position, tag) => chosen.get(key(position, tags[tag])) ?? "free",
+  choose: (position, tag) => {
+    const next = NEXT[chosen.get(key(position, tags[tag])) ?? "free"];
+    if (next === "fixed") for (const other of tags) if (chosen.get(key(position, other)) === "fixed") chosen.delete(key(position, other));
+    chosen.delete(key(position, tags[tag]));
+    if (next !== "free") chosen.set(key(position, tags[tag]), next);
+    ask();
+  },
+  describe: (node) => { $("detail").textContent = node ? detail(...node) : ""; },
+});
+
+function element(name, text = "", ...children) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  made.append(...children);
+  return made;
+}
+
+function bar(share, kind = "") {
+  const made = element("span", "", element("span"));
+  made.className = `bar ${kind}`;
+  made.setAttribute("aria-hidden", "true");
+  made.firstChild.style.setProperty("--p", share);
+  return made;
+}
+
+// The tags each position may carry, as the service takes them.
+function fixedTags() {
+  const fixed = {};
+  const split = [...chosen].map(([name, state]) => [name.slice(0, name.indexOf(" ")), name.slice(name.indexOf(" ") + 1), state]);
+  for (const [position, tag, state] of split) if (state === "fixed") fixed[position] = tag;
+  for (const [position, tag, state] of split)
+    if (state === "forbidden" && typeof fixed[position] !== "string")
+      fixed[position] = (fixed[position] ?? tags).filter((other) => other !== tag);
+  return fixed;
+}
+
+async function ask() {
+  clearTimeout(timer);
+  writeAddress();
+  asked?.abort();
+  const text = $("text").value;
+  $("free").disabled = chosen.size === 0;
+  $("share").disabled = text.trim() === "";
+  if (text.trim() === "") { $("results").hidden = true; return complain(""); }
+  const fixed = fixedTags();
+  if (Object.values(fixed).some((allowed) => allowed.length === 0)) return complain("Every tag of a token is forbidden; free one of them.");
+  asked = new AbortController();
+  try {
+    const response = await fetch("lattice", {
+      method: "POST", headers: { "Content-Type": "application/json" }, signal: asked.signal,
+      body: JSON.stringify({ text: text.toWellFormed?.() ?? text, nbest: 5, fixed }),
+    });
+    const answer = await response.json();
+    if (!response.ok) return complain(answer.message);
+    found = answer;
+    tags = found.tags;
+    complain("");
+    $("results").hidden = found.tokens.length === 0;
+    if (found.tokens.length) show();
+  } catch (error) {
+    if (error.name !== "AbortError") complain("The server does not answer.");
+  }
+}
+
+function complain(message) {
+  $("error").hidden = message === "";
+  if ($("error").textContent !== message) $("error").textContent = message;
+  if (message && found && !$("results").hidden) lattice.show(found);  // so that the choice that led here shows
+}
+
+function show() {
+  showEntities();
+  lattice.show(found);
+  $("rows-label").hidden = !lattice.hidesTags;
+  showTable();
+  showFacts();
+  showBest();
+  const names = found.entities.map((one) => `${words(one)} ${one.type} ${percent(one.probability)}`).join("; ");
+  const steps = found.broken.length;
+  $("status").textContent = `${names || "No entities"}. ${steps ? `An unmasked CRF would take ${steps} illegal step${steps > 1 ? "s" : ""}.` : "An unmasked CRF takes a legal path too."}`;
+}
+
+const words = ({ start, end }) => characters(found.offsets[start][0], found.offsets[end - 1][1]);
+const characters = (start, end) => Array.from(found.text).slice(start, end).join("");  // offsets count code points
+
+function hue(type) {
+  const types = [...new Set(tags.map((tag) => tag.replace(/^[A-Z]-/, "")))];
+  return Math.round((210 + types.indexOf(type) * 137.5) % 360);
+}
+
+function showEntities() {
+  const parts = [];
+  let done = 0;
+  for (const one of found.entities) {
+    const [start, end] = [found.offsets[one.start][0], found.offsets[one.end - 1][1]];
+    parts.push(characters(done, start));
+    const mark = element("mark", characters(start, end), element("small", `${one.type} ${percent(one.probability)}`));
+    mark.className = "entity";
+    mark.dataset.type = one.type;
+    mark.style.setProperty("--hue", hue(one.type));
+    parts.push(mark);
+    done = end;
+  }
+  $("entities").replaceChildren(...parts, characters(done));
+}
+
+function detail(position, tag) {
+  const { tokens, emissions, marginals, legal, transitions, start, end } = found;
+  const steps = (name, cells) => (cells.length ? ` ${name} ${cells.join(", ")}.` : "");
+  const score = (value) => (value < 0 ? "\u2212" : "+") + Math.abs(value).toFixed(2);
+  const before = position ? [...tags.keys()] : [];
+  const into = before.filter((from) => legal[from][tag]).map((from) => `${tags[from]} ${score(transitions[from][tag])}`);
+  const never = before.filter((from) => !legal[from][tag]).map((from) => tags[from]);
+  if (position === 0 && !start[tag]) never.push("the start of a sentence");
+  const last = position === tokens.length - 1 && !end[tag] ? " It cannot end a sentence." : "";
+  return `${tokens[position]}, ${tags[tag]}: probability ${percent(marginals[position][tag])}, score ${emissions[position][tag].toFixed(2)}.`
+    + steps("From", into.slice(0, 12)) + steps("Never from", never.slice(0, 12)) + last;
+}
+
+function tableOf(table, caption, header, rows) {
+  const head = element("thead", "", element("tr", "", ...header.map((name) => Object.assign(element("th", name), { scope: "col" }))));
+  const name = element("caption", caption);
+  name.className = "visually-hidden";
+  table.replaceChildren(name, head, element("tbody", "", ...rows));
+}
+
+function showTable() {
+  const illegal = new Set(found.broken.map((step) => step.position));
+  const rows = found.tokens.map((token, at) => element("tr", "",
+    Object.assign(element("th", token), { scope: "row" }),
+    element("td", tags[found.path[at]]), element("td", percent(found.marginals[at][found.path[at]])),
+    element("td", tags[found.unmasked_path[at]]), element("td", illegal.has(at) ? "illegal" : "legal")));
+  tableOf($("table"), "Both paths, token by token", ["Token", "Masked CRF", "Probability", "Unmasked CRF", "Its step here"], rows);
+}
+
+function showFacts() {
+  const fact = (value, text, ...more) => {
+    const made = element("div", "", element("b", value), element("span", text), ...more);
+    made.className = "fact";
+    return made;
+  };
+  const steps = found.broken.map(({ position, previous, tag }) => {
+    const where = position === 0 ? "at the start" : position === found.tokens.length ? "at the end" : `at \u201c${found.tokens[position]}\u201d`;
+    return element("li", `${previous} \u2192 ${tag} ${where}`);
+  });
+  const count = found.broken.length;
+  $("facts").replaceChildren(
+    fact(percent(found.nbest[0].probability), "probability of this path among the legal ones", bar(found.nbest[0].probability)),
+    fact(percent(found.illegal_mass), "of its probability an unmasked CRF spends on illegal paths", bar(found.illegal_mass, "bad")),
+    fact(String(count), `illegal step${count === 1 ? "" : "s"} in the unmasked CRF\u2019s path`, element("ul", "", ...steps)),
+  );
+}
+
+function showBest() {
+  const best = found.nbest[0].tags;
+  const rows = found.nbest.map((one, rank) => {
+    const spelt = element("td");
+    spelt.className = "tags";
+    one.tags.forEach((tag, at) => {
+      const name = element("span", tags[tag]);
+      name.title = found.tokens[at];
+      name.classList.toggle("differs", tag !== best[at]);
+      spelt.append(name, " ");
+    });
+    const button = element("button", String(rank + 1));
+    button.setAttribute("aria-label", `Draw path ${rank + 1} in the lattice`);
+    const row = element("tr", "", element("td", "", button), element("td", "", bar(one.probability), percent(one.probability)), spelt);
+    for (const event of ["pointerenter", "focusin", "click"]) row.addEventListener(event, () => lattice.rank(one.tags));
+    for (const event of ["pointerleave", "focusout"]) row.addEventListener(event, () => lattice.rank(null));
+    return row;
+  });
+  tableOf($("nbest"), "The best legal paths and their probabilities", ["Rank", "Probability", "Tags"], rows);
+}
+
+// The address after #: text, and one fix or not for each tag the user has chosen.
+function writeAddress() {
+  const state = new URLSearchParams();
+  if ($("text").value) state.set("text", $("text").value.toWellFormed?.() ?? $("text").value);
+  for (const [name, how] of chosen) state.append(how === "fixed" ? "fix" : "not", name.replace(" ", ":"));
+  if ($("illegal").checked) state.set("illegal", "1");
+  history.replaceState(null, "", state.size ? `#${state}` : location.pathname);
+}
+
+function readAddress() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  $("text").value = state.get("text") ?? "";
+  chosen.clear();
+  for (const [name, how] of [["fix", "fixed"], ["not", "forbidden"]])
+    for (const each of state.getAll(name)) chosen.set(each.replace(":", " "), how);
+  lattice.everyIllegal = $("illegal").checked = state.has("illegal");
+  ask();
+}
+
+$("text").addEventListener("input", () => {
+  chosen.clear();  // positions are those of the old sentence
+  clearTimeout(timer);
+  timer = setTimeout(ask, PATIENCE);
+});
+$("ask").addEventListener("submit", (event) => event.preventDefault());
+$("example").addEventListener("click", () => { $("text").value = EXAMPLE; chosen.clear(); ask(); });
+$("free").addEventListener("click", () => { chosen.clear(); ask(); });
+$("share").addEventListener("click", async () => {
+  const button = $("share");
+  try {
+    await navigator.clipboard.writeText(location.href);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Copy the address bar";  // without a secure context there is no clipboard
+  }
+  setTimeout(() => { button.textContent = "Copy link"; }, 2000);
+});
+$("illegal").addEventListener("change", () => { lattice.everyIllegal = $("illegal").checked; writeAddress(); lattice.draw(); });
+$("rows").addEventListener("change", () => { lattice.everyTag = $("rows").checked; lattice.show(found); });
+addEventListener("hashchange", readAddress);
+
+const about = await (await fetch("health")).json();
+tags = about.tags;
+$("model").textContent = `${about.tags.length} tags, ${about.scheme}, maskedcrf ${about.version}`;
+readAddress();

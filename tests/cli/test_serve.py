@@ -1,0 +1,104 @@
+"""maskedcrf serve as its own process: start, answer, stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from served import TEXT, build_tagger
+
+from maskedcrf.cli import main
+
+COMMAND = [sys.executable, "-m", "maskedcrf", "serve"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tagger().save(tmp_path_factory.mktemp("served") / "model")
+
+
+@contextmanager
+def serving(model: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The process, and the port it says it listens on."""
+    process = subprocess.Popen([*COMMAND, str(model), "--port", "0", *options], stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stderr.readline()
+        assert "serving" in line, line + process.stderr.read()
+        yield process, int(line.rpartition(":")[2])
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_it_serves_a_model_folder_and_answers_what_it_has_begun_before_it_stops(model: Path) -> None:
+    body = json.dumps({"text": TEXT}).encode()
+    with serving(model, "--log") as (process, port):
+        assert httpx.get(f"http://localhost:{port}/health", timeout=60).json()["status"] == "ok"
+        assert httpx.get(f"http://localhost:{port}/").text.startswith("<!doctype html>")
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as begun:
+            head = "POST /tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close"
+            begun.sendall(f"{head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body[:5])
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=5).close()
+            begun.sendall(body[5:])
+            answer = b""
+            while part := begun.recv(1 << 16):
+                answer += part
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b'"B-LOC"' in answer
+        assert process.wait(timeout=30) in (0, -signal.SIGTERM)
+        log = process.stderr.read()
+        assert "POST /tag 200" in log
+        assert "Oslo" not in log
+        assert "Traceback" not in log
+
+
+def test_it_listens_to_this_machine_alone_and_answers_to_its_names_only(model: Path) -> None:
+    with serving(model, "--name", "tagger.example") as (_, port):
+        address = f"http://127.0.0.1:{port}/health"
+        assert httpx.get(address, timeout=60).status_code == 200
+        assert httpx.get(address, headers={"Host": "tagger.example"}).status_code == 200
+        assert httpx.get(address, headers={"Host": "other.example"}).status_code == 400
+        others = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+        for other in others - {"127.0.0.1"}:
+            if not other.startswith("127."):
+                with pytest.raises(OSError, match="refused|unreachable"):
+                    socket.create_connection((other, port), timeout=5).close()
+
+
+def test_a_port_in_use_is_refused_in_one_line(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(model), "--port", str(port)]) == 2
+    said = capsys.readouterr().err
+    assert (
+        said
+        == f"maskedcrf: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port\n"
+    )
+
+
+def test_a_folder_that_is_no_model_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(tmp_path / "nothing")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_the_extra_the_command_says_what_to_install(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "maskedcrf.deploy.listen", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", str(model)]) == 2
+    assert "pip install 'maskedcrf[serve]'" in capsys.readouterr().err
