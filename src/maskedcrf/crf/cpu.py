@@ -1,0 +1,158 @@
+"""The recursions on the CPU, in numba: same contract as `plain` and `gpu`.
+
+Everything is computed in double whatever comes in. The compiled code is kept on disk, and every kernel releases
+the GIL: large batches are shared out to threads of our own, since numba's own layer does not survive two Python
+threads that enter it at once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maskedcrf.crf import cpu_gradients, cpu_paths, cpu_sums
+from maskedcrf.crf.reference import Paths
+
+_NO_TAGS = np.zeros((0, 0), np.int64)
+# Multiplications below which a second thread costs more than it saves.
+_WORTH_SHARING = 2_000_000
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+_pools_lock = threading.Lock()
+os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a fork
+
+
+def forward(
+    emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
+) -> tuple[Tensor, Tensor]:
+    """(B,): log Z - score of `tags`, or log Z without; and what `backward` needs."""
+    losses, saved = emissions.new_empty(len(emissions)), empty_saved(emissions)
+    gold = _NO_TAGS if tags is None else _array(tags)
+    lattice = _arrays(emissions, transitions, start, end)
+    on = _array(mask)
+    _share(cpu_sums.forward_rows, on, len(start), lattice[0], gold, on, *lattice[1:], losses.numpy(), saved.numpy())
+    return losses, saved
+
+
+def empty_saved(emissions: Tensor) -> Tensor:
+    """A tensor with room for what `forward` saves; see cpu_sums."""
+    rows, length, size = emissions.shape
+    padded = -(-size // 8) * 8
+    return emissions.new_empty(rows * (8 + 2 * length * padded), dtype=torch.float64)
+
+
+def backward(
+    upstream: Tensor,
+    saved: Tensor,
+    emissions: Tensor,
+    tags: Tensor | None,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
+    d_emissions = torch.empty_like(emissions, memory_format=torch.contiguous_format)
+    gold = _NO_TAGS if tags is None else _array(tags)
+    lattice = _arrays(emissions, transitions, start, end)
+    on = _array(mask)
+    parts: list[list[Any]] = []
+    given = (_array(upstream), _array(saved), lattice[0], gold, on, *lattice[1:], d_emissions.numpy())
+    _share(cpu_gradients.backward_rows, on, len(start), *given, own=lambda: _sums(parts, len(start)))
+    for part in parts[1:]:
+        for total, added in zip(parts[0], part, strict=True):
+            total += added
+    d_transitions, d_start, d_end = (torch.from_numpy(total) for total in parts[0])
+    return d_emissions, d_transitions.to(transitions.dtype), d_start.to(start.dtype), d_end.to(end.dtype)
+
+
+def _sums(parts: list[list[Any]], size: int) -> list[Any]:
+    """A part's own sums over its rows, kept in `parts`: one thread must not add to another's."""
+    parts.append([np.zeros((size, size)), np.zeros(size), np.zeros(size)])
+    return parts[-1]
+
+
+def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """(B, T, D): P(tag j at position t), which is the gradient of log Z; zero where not labelled."""
+    _, saved = forward(emissions, None, mask, transitions, start, end)
+    ones = emissions.new_ones(len(emissions))
+    return backward(ones, saved, emissions, None, mask, transitions, start, end)[0]
+
+
+def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Paths:
+    """Tags (B, T) and score (B,) of the best legal path; of equals, the one with the lowest ids from the end."""
+    tags = torch.empty(mask.shape, dtype=torch.int64)
+    scores = torch.empty(len(mask), dtype=torch.float64)
+    lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
+    _share(cpu_paths.viterbi_rows, on, len(start), lattice[0], on, *lattice[1:], tags.numpy(), scores.numpy())
+    return Paths(tags, scores)
+
+
+def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int) -> Paths:
+    """Tags (B, k, T) and scores (B, k) of the k best legal paths; score -inf where there are fewer."""
+    tags = torch.empty((len(mask), k, mask.shape[1]), dtype=torch.int64)
+    scores = torch.empty((len(mask), k), dtype=torch.float64)
+    lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
+    _share(cpu_paths.nbest_rows, on, len(start), lattice[0], on, *lattice[1:], tags.numpy(), scores.numpy())
+    return Paths(tags, scores)
+
+
+def sample(
+    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, uniforms: Tensor
+) -> Tensor:
+    """Tags (B, n, T) of n paths drawn from the distribution; `uniforms` (B, n, T) in [0, 1) decide the draws."""
+    _, saved = forward(emissions, None, mask, transitions, start, end)
+    tags = torch.empty(uniforms.shape, dtype=torch.int64)
+    lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
+    given = (lattice[0], on, *lattice[1:], saved.numpy(), _array(uniforms), tags.numpy())
+    _share(cpu_paths.sample_rows, on, len(start), *given)
+    return tags
+
+
+def _array(tensor: Tensor) -> Any:
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    return (tensor if tensor.is_contiguous() else tensor.contiguous()).numpy()
+
+
+def _arrays(emissions: Tensor, *parameters: Tensor) -> list[Any]:
+    """All as arrays of the dtype of the emissions, or all in double: the kernels are compiled for these two."""
+    if any(parameter.dtype != emissions.dtype for parameter in parameters):
+        return [_array(part.double()) for part in (emissions, *parameters)]
+    return [_array(part) for part in (emissions, *parameters)]
+
+
+def _share(kernel: Callable[..., None], mask: Any, size: int, *given: Any, own: Callable[[], list[Any]] = list) -> None:
+    """Run a kernel over all rows, on as many threads as torch may use where that pays; `own` makes a part's sums."""
+    if len(mask) <= cpu_sums.GROUP:
+        kernel(*given, *own(), np.arange(len(mask)))
+        return
+    counts = np.count_nonzero(mask, axis=1)
+    rows = np.argsort(-counts, kind="stable")  # rows of like lengths advance together
+    work = int(counts.sum()) * (size + 8) * (size + 8)
+    threads = min(torch.get_num_threads(), -(-len(rows) // cpu_sums.GROUP), work // _WORTH_SHARING + 1)
+    if threads < 2:
+        kernel(*given, *own(), rows)
+        return
+    groups = [rows[at : at + cpu_sums.GROUP] for at in range(0, len(rows), cpu_sums.GROUP)]
+    jobs = [(*given, *own(), np.concatenate(groups[n::threads])) for n in range(threads)]
+    others = [_pool(threads - 1).submit(kernel, *job) for job in jobs[1:]]
+    try:
+        kernel(*jobs[0])
+    finally:
+        for other in others:
+            other.result()
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    with _pools_lock:
+        if threads not in _pools:
+            _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="maskedcrf")
+        return _pools[threads]

@@ -1,0 +1,174 @@
+"""Eight doubles at a time inside numba functions, as whatever vector registers the processor has.
+
+LLVM finds these by itself only where loops are long; with 9 tags they never are. Offsets count elements of a
+contiguous array of doubles and are not checked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, models, register_model
+
+LANES = 8
+
+_DOUBLE = ir.DoubleType()
+_VECTOR = ir.VectorType(_DOUBLE, LANES)
+_BITS = ir.VectorType(ir.IntType(64), LANES)
+_FAST = ("contract", "reassoc")  # never nnan or ninf: infinities and NaN keep their meaning
+
+
+class Lanes(types.Type):
+    """numba's type for eight doubles."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+LANES_TYPE = Lanes()
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, numba_type: Any) -> None:
+        super().__init__(manager, numba_type, _VECTOR)
+
+
+def _constant(value: float) -> Any:
+    return ir.Constant(_VECTOR, [value] * LANES)
+
+
+def _integers(value: int) -> Any:
+    return ir.Constant(_BITS, [value] * LANES)
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.gep(data, [offset])
+
+
+def _broadcast(builder: Any, value: Any) -> Any:
+    first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), zeros)
+
+
+@intrinsic
+def load(typing: Any, array: Any, offset: Any) -> Any:
+    """The eight doubles at `offset`."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature.args[0], *args), _VECTOR.as_pointer())
+        return builder.load(pointer, align=8)
+
+    return LANES_TYPE(array, types.intp), emit
+
+
+@intrinsic
+def store(typing: Any, array: Any, offset: Any, value: Any) -> Any:
+    """Write eight doubles at `offset`."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.bitcast(_address(context, builder, signature.args[0], *args[:2]), _VECTOR.as_pointer())
+        builder.store(args[2], pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, LANES_TYPE), emit
+
+
+@intrinsic
+def spread(typing: Any, array: Any, offset: Any) -> Any:
+    """The one double at `offset`, in all lanes."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _broadcast(builder, builder.load(_address(context, builder, signature.args[0], *args), align=8))
+
+    return LANES_TYPE(array, types.intp), emit
+
+
+@intrinsic
+def fill(typing: Any, value: Any) -> Any:
+    """One double in all lanes."""
+    return LANES_TYPE(types.float64), lambda context, builder, signature, args: _broadcast(builder, args[0])
+
+
+@intrinsic
+def add(typing: Any, left: Any, right: Any) -> Any:
+    """left + right."""
+    return LANES_TYPE(left, right), lambda context, builder, signature, args: builder.fadd(*args)
+
+
+@intrinsic
+def multiply(typing: Any, left: Any, right: Any) -> Any:
+    """left * right."""
+    return LANES_TYPE(left, right), lambda context, builder, signature, args: builder.fmul(*args)
+
+
+@intrinsic
+def multiply_add(typing: Any, left: Any, right: Any, total: Any) -> Any:
+    """left * right + total, fused where the processor can."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fadd(builder.fmul(args[0], args[1], flags=_FAST), args[2], flags=_FAST)
+
+    return LANES_TYPE(left, right, total), emit
+
+
+@intrinsic
+def highest(typing: Any, left: Any, right: Any) -> Any:
+    """The greater of each pair; `right` where either is NaN."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+    return LANES_TYPE(left, right), emit
+
+
+@intrinsic
+def total(typing: Any, value: Any) -> Any:
+    """The sum over the lanes."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function_type = ir.FunctionType(_DOUBLE, [_DOUBLE, _VECTOR])
+        reduce = cgutils.get_or_insert_function(builder.module, function_type, "llvm.vector.reduce.fadd.v8f64")
+        return builder.call(reduce, [ir.Constant(_DOUBLE, -0.0), args[0]], fastmath=_FAST)
+
+    return types.float64(value), emit
+
+
+# exp(y) = 2^k exp(r) with k = round(y / ln 2) and |r| <= ln(2) / 2; the series to r^13 is exact to rounding there.
+_MAGIC = 1.5 * 2.0**52  # adding it leaves k in the low bits of the sum
+_LN2_HIGH = 0.693147180369123816490  # 33 bits, so that k * _LN2_HIGH is exact
+_LN2_LOW = 1.90821492927058770002e-10
+_LIMIT = 690.0  # beyond it the caller's range check has failed anyway
+_SERIES = [1.0 / math.factorial(n) for n in range(14)]
+
+
+@intrinsic
+def exponential(typing: Any, value: Any) -> Any:
+    """exp: exactly 0 for -inf, NaN for NaN, held between e^-690 and e^690."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def fused(left: Any, right: Any, added: Any) -> Any:
+            return builder.fadd(builder.fmul(left, right, flags=_FAST), added, flags=("contract",))
+
+        given = args[0]
+        limit, negative = _constant(_LIMIT), _constant(-_LIMIT)
+        y = builder.select(builder.fcmp_ordered("<", given, negative), negative, given)
+        y = builder.select(builder.fcmp_ordered(">", y, limit), limit, y)
+        shifted = builder.fadd(builder.fmul(y, _constant(1.0 / math.log(2.0))), _constant(_MAGIC))
+        k = builder.fsub(shifted, _constant(_MAGIC))
+        r = fused(k, _constant(-_LN2_LOW), fused(k, _constant(-_LN2_HIGH), y))
+        series = _constant(_SERIES[-1])
+        for coefficient in reversed(_SERIES[:-1]):
+            series = fused(series, r, _constant(coefficient))
+        exponent = builder.shl(builder.bitcast(shifted, _BITS), _integers(52))
+        result = builder.bitcast(builder.add(builder.bitcast(series, _BITS), exponent), _VECTOR)
+        result = builder.select(builder.fcmp_unordered("uno", given, given), given, result)
+        nothing = builder.fcmp_ordered("==", given, _constant(-math.inf))
+        return builder.select(nothing, _constant(0.0), result)
+
+    return LANES_TYPE(value), emit

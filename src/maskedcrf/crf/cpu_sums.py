@@ -1,0 +1,372 @@
+"""Sums over all legal paths in numba: the loss, its gradients, and draws from the distribution.
+
+The recursions multiply plain masses (exp of scores) in double, rescaled at each position. That is exact as long
+as nothing leaves the range where products of three numbers neither vanish nor overflow; every row is checked for
+it, and a row that fails is done again on logarithms. Four rows advance together, so that each load of the
+transition masses serves four.
+
+`saved`, flat: for each row a head of LANES doubles (kind, scaled total), then T x padded emission masses, each
+position scaled as the recursion was there, then T x padded forward masses. `padded` is D rounded up to LANES.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from maskedcrf.crf.cpu_lanes import (
+    LANES,
+    add,
+    exponential,
+    fill,
+    load,
+    multiply,
+    multiply_add,
+    spread,
+    store,
+    total,
+)
+
+COMPILE: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+GROUP = 4
+
+NOTHING, SCALED, LOGARITHMS = 0.0, 1.0, 2.0
+# With masses, emission masses and transition masses in these ranges, no product of one of each can vanish.
+_MASS, _STEP, _TOTAL, DESCENT = 1e-90, 1e-60, 1e-60, 1e-120
+
+
+@njit(**COMPILE)
+def padded_size(size: int) -> int:
+    """Size rounded up to whole vectors."""
+    return (size + LANES - 1) // LANES * LANES
+
+
+@njit(**COMPILE)
+def row_size(length: int, size: int) -> int:
+    """How many doubles of `saved` a row takes."""
+    return LANES + 2 * length * padded_size(size)
+
+
+@njit(**COMPILE)
+def find(mask: Any, row: int, positions: Any) -> int:
+    """How many positions of a row are on, and which."""
+    count = 0
+    for t in range(mask.shape[1]):
+        positions[count] = t
+        count += mask[row, t]
+    return count
+
+
+@njit(**COMPILE)
+def sound(values: Any, begin: int, end: int, smallest: float) -> bool:
+    """Whether every mass is 0 or between `smallest` and its inverse."""
+    largest = 1.0 / smallest
+    lost = False
+    for k in range(begin, end):
+        lost |= not ((values[k] == 0.0) | ((values[k] >= smallest) & (values[k] <= largest)))
+    return not lost
+
+
+@njit(**COMPILE)
+def _exponentiate(values: Any, begin: int, end: int) -> None:
+    for k in range(begin, end, LANES):
+        store(values, k, exponential(load(values, k)))
+
+
+@njit(**COMPILE)
+def masses(scores: Any) -> Any:
+    """exp of scores (D,), padded with zeros."""
+    result = np.full(padded_size(scores.size), -np.inf)
+    for j in range(scores.size):
+        result[j] = scores[j]
+    _exponentiate(result, 0, result.size)
+    return result
+
+
+@njit(**COMPILE)
+def step_masses(transitions: Any, transposed: bool) -> Any:
+    """exp of transitions (D, D), flat and padded with zeros."""
+    size = transitions.shape[0]
+    padded = padded_size(size)
+    result = np.full(padded * padded, -np.inf)
+    for i in range(size):
+        for j in range(size):
+            result[j * padded + i if transposed else i * padded + j] = transitions[i, j]
+    _exponentiate(result, 0, result.size)
+    return result
+
+
+@njit(inline="always", **COMPILE)
+def tile(left: Any, a: int, b: int, c: int, d: int, step: int, right: Any, at: int, stride: int, count: int) -> Any:
+    """Sums over k of left[each of a, b, c, d + k * step] * right[at + k * stride : + LANES]."""
+    zero = fill(0.0)
+    first_a, first_b, first_c, first_d = zero, zero, zero, zero
+    second_a, second_b, second_c, second_d = zero, zero, zero, zero
+    for _ in range(count // 2):
+        even, odd = load(right, at), load(right, at + stride)
+        first_a = multiply_add(spread(left, a), even, first_a)
+        first_b = multiply_add(spread(left, b), even, first_b)
+        first_c = multiply_add(spread(left, c), even, first_c)
+        first_d = multiply_add(spread(left, d), even, first_d)
+        second_a = multiply_add(spread(left, a + step), odd, second_a)
+        second_b = multiply_add(spread(left, b + step), odd, second_b)
+        second_c = multiply_add(spread(left, c + step), odd, second_c)
+        second_d = multiply_add(spread(left, d + step), odd, second_d)
+        a, b, c, d, at = a + 2 * step, b + 2 * step, c + 2 * step, d + 2 * step, at + 2 * stride
+    if count % 2:
+        even = load(right, at)
+        first_a = multiply_add(spread(left, a), even, first_a)
+        first_b = multiply_add(spread(left, b), even, first_b)
+        first_c = multiply_add(spread(left, c), even, first_c)
+        first_d = multiply_add(spread(left, d), even, first_d)
+    return add(first_a, second_a), add(first_b, second_b), add(first_c, second_c), add(first_d, second_d)
+
+
+@njit(inline="always", **COMPILE)
+def strip(left: Any, a: int, right: Any, at: int, stride: int, count: int) -> Any:
+    """`tile` for one row: sum over k of left[a + k] * right[at + k * stride : + LANES]; count is even."""
+    first, second = fill(0.0), fill(0.0)
+    for k in range(a, a + count, 2):
+        first = multiply_add(spread(left, k), load(right, at), first)
+        second = multiply_add(spread(left, k + 1), load(right, at + stride), second)
+        at += 2 * stride
+    return add(first, second)
+
+
+@njit(**COMPILE)
+def _read(emissions: Any, row: int, positions: Any, count: int, saved: Any, at: int, longest: int) -> float:
+    """Fill in the emission masses of a row, relative to its first tag; the log of what was divided out."""
+    size = emissions.shape[2]
+    padded = padded_size(size)
+    shifts = 0.0
+    for t in range(count):
+        position = positions[t]
+        shift = np.float64(emissions[row, position, 0])
+        shift = shift if abs(shift) < np.inf else np.float64(0.0)
+        shifts += shift
+        for j in range(size):
+            saved[at + t * padded + j] = emissions[row, position, j] - shift
+        for j in range(size, padded):
+            saved[at + t * padded + j] = -np.inf
+    _exponentiate(saved, at, at + count * padded)
+    saved[at + count * padded : at + longest * padded] = 0.0
+    return shifts
+
+
+@njit(**COMPILE)
+def _climb(saved: Any, x: int, alpha: int, longest: int, matrix: Any, first: Any, norms: Any) -> None:
+    """Forward masses of one row."""
+    padded = first.size
+    summed = fill(0.0)
+    for c in range(0, padded, LANES):
+        mass = multiply(load(first, c), load(saved, x + c))
+        store(saved, alpha + c, mass)
+        summed = add(summed, mass)
+    for t in range(1, longest):
+        norms[t - 1] = total(summed)
+        inverse = fill(1.0 / norms[t - 1] if norms[t - 1] > 0.0 else 0.0)
+        x, alpha, summed = x + padded, alpha + padded, fill(0.0)
+        for c in range(0, padded, LANES):
+            reached = strip(saved, alpha - padded, matrix, c, padded, padded)
+            emitted = multiply(load(saved, x + c), inverse)
+            mass = multiply(reached, emitted)
+            store(saved, x + c, emitted)
+            store(saved, alpha + c, mass)
+            summed = add(summed, mass)
+
+
+@njit(inline="always", **COMPILE)
+def _advance(saved: Any, x: int, alpha: int, reached: Any, inverse: float) -> Any:
+    emitted = multiply(load(saved, x), fill(inverse))
+    mass = multiply(reached, emitted)
+    store(saved, x, emitted)
+    store(saved, alpha, mass)
+    return mass
+
+
+@njit(inline="always", **COMPILE)
+def _invert(summed: Any, norms: Any, t: int) -> float:
+    norms[t] = total(summed)
+    return 1.0 / norms[t] if norms[t] > 0.0 else 0.0
+
+
+@njit(**COMPILE)
+def _climb_four(saved: Any, x: Any, ahead: int, longest: int, matrix: Any, first: Any, size: int, norms: Any) -> None:
+    """Forward masses of four rows; those of row r begin `ahead` after its emission masses at x[r]."""
+    padded = first.size
+    a, b, c, d = x[0], x[1], x[2], x[3]
+    back = ahead - padded
+    zero = fill(0.0)
+    sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+    u, v, w, y = 1.0, 1.0, 1.0, 1.0
+    for t in range(longest):
+        if t:
+            u, v = _invert(sum_a, norms[0], t - 1), _invert(sum_b, norms[1], t - 1)
+            w, y = _invert(sum_c, norms[2], t - 1), _invert(sum_d, norms[3], t - 1)
+        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+        for at in range(0, padded, LANES):
+            if t == 0:
+                begin = load(first, at)
+                to_a, to_b, to_c, to_d = begin, begin, begin, begin
+            else:
+                to_a, to_b, to_c, to_d = tile(
+                    saved, a + back, b + back, c + back, d + back, 1, matrix, at, padded, size
+                )
+            sum_a = add(sum_a, _advance(saved, a + at, a + at + ahead, to_a, u))
+            sum_b = add(sum_b, _advance(saved, b + at, b + at + ahead, to_b, v))
+            sum_c = add(sum_c, _advance(saved, c + at, c + at + ahead, to_c, w))
+            sum_d = add(sum_d, _advance(saved, d + at, d + at + ahead, to_d, y))
+        a, b, c, d = a + padded, b + padded, c + padded, d + padded
+
+
+@njit(**COMPILE)
+def _log_total(saved: Any, alpha: int, last: Any, norms: Any, count: int, base: int) -> float:
+    """log of the summed masses of whole paths, less the shifts; keeps the scaled total for the way back."""
+    padded = last.size
+    summed = 0.0
+    for j in range(padded):
+        summed += saved[alpha + (count - 1) * padded + j] * last[j]
+    saved[base + 1] = summed
+    product, logarithm = summed, 0.0
+    for t in range(count - 1):
+        product *= norms[t]
+        if not 1e-100 < product < 1e100:
+            logarithm += math.log(product)
+            product = 1.0
+    return logarithm + math.log(product)
+
+
+@njit(**COMPILE)
+def gold_score(
+    emissions: Any, tags: Any, transitions: Any, start: Any, end: Any, row: int, positions: Any, count: int
+) -> float:
+    """The score along `tags`; -inf where a tag is out of range."""
+    score, previous = 0.0, 0
+    for t in range(count):
+        tag = tags[row, positions[t]]
+        if not 0 <= tag < start.size:
+            return -np.inf
+        score += emissions[row, positions[t], tag]
+        score += transitions[previous, tag] if t else start[tag]
+        previous = tag
+    return score + end[previous]
+
+
+@njit(**COMPILE)
+def log_sum(left: Any, right: Any) -> float:
+    """log of the sum of exp(left[i] + right[i])."""
+    top = -np.inf
+    for i in range(left.size):
+        top = max(top, left[i] + right[i])
+    if not top > -np.inf:
+        return top
+    summed = 0.0
+    for i in range(left.size):
+        summed += math.exp(left[i] + right[i] - top)
+    return top + math.log(summed)
+
+
+@njit(**COMPILE)
+def log_forward(emissions: Any, transitions: Any, start: Any, end: Any, row: int, positions: Any, alphas: Any) -> float:
+    """log Z of a row on logarithms; fills in `alphas` (n, D)."""
+    count, size = alphas.shape
+    for t in range(count):
+        for j in range(size):
+            mass = log_sum(alphas[t - 1], transitions[:, j]) if t else np.float64(start[j])
+            alphas[t, j] = mass + emissions[row, positions[t], j]
+    return log_sum(alphas[count - 1], end)
+
+
+@njit(**COMPILE)
+def _log_partition(
+    emissions: Any,
+    transitions: Any,
+    start: Any,
+    end: Any,
+    row: int,
+    positions: Any,
+    count: int,
+    shifts: float,
+    saved: Any,
+    last: Any,
+    norms: Any,
+    usable: bool,
+) -> float:
+    """log Z of a row: from its masses if they are sound, else on logarithms; writes the head."""
+    length, padded = emissions.shape[1], last.size
+    base = row * row_size(length, start.size)
+    x, alpha = base + LANES, base + LANES + length * padded
+    log_z = _log_total(saved, alpha, last, norms, count, base) + shifts
+    whole = usable and sound(saved, base + 1, base + 2, _TOTAL)
+    if whole and sound(saved, x, x + count * padded, _MASS) and sound(saved, alpha, alpha + count * padded, _MASS):
+        saved[base] = SCALED if saved[base + 1] > 0.0 else NOTHING
+        return log_z
+    saved[base] = LOGARITHMS
+    alphas = np.empty((count, start.size))
+    return log_forward(emissions, transitions, start, end, row, positions, alphas)
+
+
+@njit(**COMPILE)
+def _climb_group(saved: Any, x: Any, ahead: int, counts: Any, matrix: Any, first: Any, size: int, norms: Any) -> None:
+    """Forward masses of up to four rows."""
+    if counts.size == GROUP:
+        _climb_four(saved, x, ahead, counts.max(), matrix, first, size, norms)
+        return
+    for r in range(counts.size):
+        if counts[r]:
+            _climb(saved, x[r], x[r] + ahead, counts[r], matrix, first, norms[r])
+
+
+@njit(**COMPILE)
+def forward_rows(
+    emissions: Any,
+    tags: Any,
+    mask: Any,
+    transitions: Any,
+    start: Any,
+    end: Any,
+    losses: Any,
+    saved: Any,
+    rows: Any,
+) -> None:
+    """log Z - score of the given rows, or log Z where `tags` is (0, 0); rows of like lengths side by side."""
+    length, size = emissions.shape[1], emissions.shape[2]
+    matrix, first, last = step_masses(transitions, False), masses(start), masses(end)
+    padded = first.size
+    usable = sound(matrix, 0, matrix.size, _STEP) and sound(first, 0, padded, _STEP) and sound(last, 0, padded, _STEP)
+    positions, norms = np.empty((GROUP, length + 1), np.int64), np.empty((GROUP, length))
+    counts, x, shifts = np.empty(GROUP, np.int64), np.empty(GROUP, np.int64), np.empty(GROUP)
+    for at in range(0, rows.size, GROUP):
+        group = rows[at : at + GROUP]
+        for r in range(group.size):
+            counts[r] = find(mask, group[r], positions[r])
+            x[r] = group[r] * row_size(length, size) + LANES
+        longest = counts[: group.size].max()
+        for r in range(group.size):
+            shifts[r] = _read(emissions, group[r], positions[r], counts[r], saved, x[r], longest)
+        _climb_group(saved, x, length * padded, counts[: group.size], matrix, first, size, norms)
+        for r in range(group.size):
+            row, count = group[r], counts[r]
+            losses[row] = 0.0
+            saved[x[r] - LANES] = NOTHING
+            if count:
+                loss = _log_partition(
+                    emissions,
+                    transitions,
+                    start,
+                    end,
+                    row,
+                    positions[r],
+                    count,
+                    shifts[r],
+                    saved,
+                    last,
+                    norms[r],
+                    usable,
+                )
+                if tags.size:
+                    loss -= gold_score(emissions, tags, transitions, start, end, row, positions[r], count)
+                losses[row] = loss
