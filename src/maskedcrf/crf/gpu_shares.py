@@ -1,0 +1,123 @@
+"""Triton kernels for gradients and marginals: what `gpu_sums` saved, put together at every position at once."""
+
+# mypy: ignore-errors
+# The bodies are Triton's language, not Python's: types are the compiler's business.
+
+import triton
+import triton.language as tl
+
+from maskedcrf.crf.gpu_sums import NONE, ROW, exp2, power, regions, split
+
+
+@triton.jit
+def share(mantissa, exponent, delta):
+    """mantissa * 2**(exponent + delta): a probability, `delta` being any float64."""
+    whole = tl.floor(delta)
+    rest = exp2(delta - whole)
+    exponent += whole.to(tl.float32)
+    # Rounding may leave a certain event a hair above 1; more than that cannot be.
+    return mantissa * rest * power(tl.minimum(exponent - 8, 0.0)) * 256.0
+
+
+@triton.jit(do_not_specialize=["rows", "length", "chunk"])
+def shares(
+    upstream,
+    saved,
+    emissions,
+    tags,
+    mask,
+    transitions,
+    start,
+    end,
+    d_emissions,
+    partials,
+    rows,
+    length,
+    chunk,
+    size: tl.constexpr,
+    width: tl.constexpr,
+    tile: tl.constexpr,
+    tagged: tl.constexpr,
+    sums: tl.constexpr,
+):
+    """Gradients of `chunk` positions towards `tile` tags; with `sums` also what they add up to for the parameters.
+
+    `partials` (programs, D * D + 2 D) takes each program's sums for transitions, start and end.
+    """
+    index = tl.arange(0, width)
+    to = tl.program_id(1) * tile + tl.arange(0, tile)
+    inside = to < size
+    square = (index[:, None] < size) & inside[None, :]
+    scores = tl.load(transitions + index[:, None] * size + to[None, :], mask=square, other=NONE)
+    steps, shifts = split(scores)
+    starts = tl.load(start + to, mask=inside, other=NONE)
+    begin_mantissa, begin_exponent = split(starts)
+    offsets, previous, exponents, mantissas = regions(saved, rows, length, size, emissions.dtype.element_ty)
+    positions = rows.to(tl.int64) * length
+    d_steps = tl.zeros((width, tile), tl.float64)
+    d_start = tl.zeros((tile,), tl.float64)
+    d_end = tl.zeros((tile,), tl.float64)
+    low = tl.program_id(0).to(tl.int64) * chunk
+    for n in range(low, tl.minimum(low + chunk, positions)):
+        on = tl.load(mask + n) != 0
+        gradient = tl.zeros((tile,), tl.float64)
+        if on:
+            row = n // length
+            line = row * length
+            log_z = tl.load(saved + row * ROW)
+            last = tl.load(saved + row * ROW + 2)
+            weight = tl.load(upstream + row).to(tl.float64)
+            back = tl.load(previous + n).to(tl.int64)
+            first = back < 0
+            source = tl.where(first, n, line + back)
+            after = positions + n  # the backward scan's half of a region
+            offset = tl.load(offsets + after) - tl.where(log_z > NONE, log_z, 0.0)
+            mantissa = tl.load(mantissas + source * size + index, mask=index < size, other=0.0).to(tl.float64)
+            exponent = tl.load(exponents + source * size + index, mask=index < size, other=NONE)
+            rest = tl.load(mantissas + after * size + to, mask=inside, other=0.0).to(tl.float64)
+            raised = tl.load(exponents + after * size + to, mask=inside, other=NONE)
+            emitted = tl.load(emissions + n * size + to, mask=inside, other=NONE)
+            possible = log_z > NONE
+            alone = share(begin_mantissa * rest, begin_exponent + raised, offset)
+            exponent = tl.where(first | (possible == 0), NONE, exponent)
+            delta = tl.where(first, 0.0, tl.load(offsets + source)) + offset
+            pair = share(
+                mantissa[:, None] * (steps * rest[None, :]), exponent[:, None] + (shifts + raised[None, :]), delta
+            )
+            column = tl.where(first, tl.where(possible, alone, 0.0), tl.sum(pair, 0))
+            if tagged:
+                tag = tl.load(tags + n)
+                was = tl.where(first, -1, tl.load(tags + source))
+                column -= (to == tag).to(tl.float64)
+                pair -= ((index[:, None] == was) & (to[None, :] == tag)).to(tl.float64)
+            gradient = tl.where(emitted > NONE, weight * column, 0.0)
+            if sums:
+                d_steps += weight * pair
+                d_start += tl.where(first, weight * column, 0.0)
+                d_end += tl.where(n - line == last, weight * column, 0.0)
+        tl.store(d_emissions + n * size + to, gradient.to(d_emissions.dtype.element_ty), mask=inside)
+    if sums:
+        ends = tl.load(end + to, mask=inside, other=NONE)
+        partials += tl.program_id(0).to(tl.int64) * (size * size + 2 * size)
+        tl.store(partials + index[:, None] * size + to[None, :], tl.where(scores > NONE, d_steps, 0.0), mask=square)
+        tl.store(partials + size * size + to, tl.where(starts > NONE, d_start, 0.0), mask=inside)
+        tl.store(partials + size * size + size + to, tl.where(ends > NONE, d_end, 0.0), mask=inside)
+
+
+@triton.jit(do_not_specialize=["programs"])
+def fold(
+    partials, d_transitions, d_start, d_end, programs, size: tl.constexpr, many: tl.constexpr, cells: tl.constexpr
+):
+    """Sums the partials, always in the same order, into the three gradients."""
+    cell = tl.program_id(0) * cells + tl.arange(0, cells)
+    square: tl.constexpr = size * size
+    every: tl.constexpr = square + 2 * size
+    sums = tl.zeros((many, cells), tl.float64)
+    for begin in range(0, programs, many):
+        part = begin + tl.arange(0, many)
+        read = (part[:, None] < programs) & (cell[None, :] < every)
+        sums += tl.load(partials + part[:, None].to(tl.int64) * every + cell[None, :], mask=read, other=0.0)
+    result = tl.sum(sums, 0).to(d_transitions.dtype.element_ty)
+    tl.store(d_transitions + cell, result, mask=cell < square)
+    tl.store(d_start + cell - square, result, mask=(cell >= square) & (cell < square + size))
+    tl.store(d_end + cell - square - size, result, mask=(cell >= square + size) & (cell < every))

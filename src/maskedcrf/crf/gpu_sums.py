@@ -1,0 +1,304 @@
+"""Triton kernels that sum over paths: the two scans, and what the gradients take from them.
+
+Every mass is a pair: a mantissa in [1, 2) (float64) times two to a whole exponent (kept in float32, -inf for
+no mass), each tag with its own exponent. A step aligns the predecessors of a tag by the highest exponent among
+them, so nothing a later mask makes the only legal mass is ever lost, whatever the range of the scores, and no
+exp or log waits for the step before. Offsets common to a position are float64, in powers of two.
+"""
+
+# mypy: ignore-errors
+# The bodies are Triton's language, not Python's: types are the compiler's business.
+
+import triton
+import triton.language as tl
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+LN_2 = tl.constexpr(0.6931471805599453)
+NONE = tl.constexpr(float("-inf"))
+LOWEST = tl.constexpr(-1.0e37)  # an exponent further down is rounded up: it must not turn into "no mass"
+ROW = tl.constexpr(4)  # float64 per row of a batch: log2 Z, first and last labelled position, their number
+
+
+@triton.jit
+def exp2(fraction):
+    """Two to a fraction in [0, 1), to the last bits of float64: sqrt(2) times the series about a half.
+
+    Without the library function's branch, the compiler can work on it while a step waits for its predecessor.
+    """
+    centred = fraction - 0.5
+    value = centred * 0 + 1.9362689226271274e-12
+    value = value * centred + 3.631479244252045e-11
+    value = value * centred + 6.286940516128352e-10
+    value = value * centred + 9.9771516954805e-09
+    value = value * centred + 1.4393987273266628e-07
+    value = value * centred + 1.8689520651984559e-06
+    value = value * centred + 2.157062300896799e-05
+    value = value * centred + 0.00021783881590746446
+    value = value * centred + 0.0018856498765369369
+    value = value * centred + 0.013602088628663626
+    value = value * centred + 0.07849466324122069
+    value = value * centred + 0.3397315841830749
+    value = value * centred + 0.9802581434685472
+    value = value * centred + 1.4142135623730951
+    return value
+
+
+@triton.jit
+def split(scores):
+    """Mantissa and exponent of exp(scores)."""
+    scaled = scores.to(tl.float64) * LOG2_E
+    legal = scaled > NONE
+    scaled = tl.where(legal, scaled, 0.0)
+    whole = tl.floor(scaled)
+    mantissa = tl.where(legal, exp2(scaled - whole), 0.0)
+    return mantissa, tl.where(legal, tl.maximum(whole, LOWEST).to(tl.float32), NONE)
+
+
+@triton.jit
+def power(exponent):
+    """Two to a whole `exponent` <= 0 as float64, 0 below the range; built from its bits."""
+    biased = tl.maximum(exponent, -1023.0) + 12583935.0  # 1.5 * 2**23 + 1023: the sum ends in the bits of 2**e
+    high = biased.to(tl.int32, bitcast=True) << 20
+    return (high.to(tl.int64) << 32).to(tl.float64, bitcast=True)
+
+
+@triton.jit
+def normal(mass, exponent):
+    """The pair for mass * 2**exponent, mass >= 1 or 0."""
+    bits = mass.to(tl.int64, bitcast=True)
+    mantissa = ((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000).to(tl.float64, bitcast=True)
+    raised = tl.maximum(exponent + ((bits >> 52).to(tl.int32) - 1023).to(tl.float32), LOWEST)
+    return tl.where(mass > 0, mantissa, 0.0), tl.where(mass > 0, raised, NONE)
+
+
+@triton.jit
+def finite(top):
+    """The maximum to align by: 0 where there is nothing to align."""
+    return tl.where(top > NONE, top, 0.0)
+
+
+@triton.jit
+def step(mantissa, exponent, steps, shifts, factor, raised):
+    """One step of the recursion: (I,) masses over (I, J) steps, times (J,) emission factors."""
+    reach = exponent[:, None] + shifts
+    top = finite(tl.max(reach, 0))
+    mass = tl.sum(mantissa[:, None] * steps * power(reach - top[None, :]), 0)
+    return normal(mass * factor, top + raised)
+
+
+@triton.jit
+def weigh(scores):
+    """Mantissas and exponents of exp(scores - top), and top in powers of two."""
+    top = finite(tl.max(scores, 0)).to(tl.float64)
+    mantissa, exponent = split(scores.to(tl.float64) - top)
+    return mantissa, exponent, top * LOG2_E
+
+
+@triton.jit
+def total(mantissa, exponent):
+    """log2 of a sum of masses."""
+    top = finite(tl.max(exponent, 0))
+    mass = tl.sum(mantissa * power(exponent - top), 0)
+    return tl.where(mass > 0, tl.log2(tl.where(mass > 0, mass, 1.0)) + top, NONE)
+
+
+@triton.jit
+def extent(mask, length):
+    """First and last position that is on, and how many are."""
+    first = length
+    last = -1
+    count = 0
+    for begin in range(0, length, 512):
+        index = begin + tl.arange(0, 512)
+        on = tl.load(mask + index, mask=index < length, other=0) != 0
+        first = tl.minimum(first, tl.min(tl.where(on, index, length), 0))
+        last = tl.maximum(last, tl.max(tl.where(on, index, -1), 0))
+        count += tl.sum(on.to(tl.int32), 0)
+    return first, last, count
+
+
+@triton.jit
+def regions(saved, rows, length, size: tl.constexpr, kind: tl.constexpr):
+    """Where `saved` has, after (B, 4) of rows, offsets, previous (2, B, T), exponents, mantissas (2, B, T, D)."""
+    positions = rows.to(tl.int64) * length
+    offsets = saved + ROW * rows.to(tl.int64)
+    previous = offsets + 2 * positions
+    exponents = previous + positions
+    mantissas = exponents + positions * size
+    return (
+        offsets,
+        previous.to(tl.pointer_type(tl.int32)),
+        exponents.to(tl.pointer_type(tl.float32)),
+        mantissas.to(tl.pointer_type(kind)),
+    )
+
+
+@triton.jit
+def regions_of_row(saved, rows, length, row, direction, size: tl.constexpr, kind: tl.constexpr):
+    """The regions that a scan of this row in this direction writes."""
+    offsets, previous, exponents, mantissas = regions(saved, rows, length, size, kind)
+    line = (direction * rows.to(tl.int64) + row) * length
+    return offsets + line, previous + line, exponents + line * size, mantissas + line * size
+
+
+@triton.jit
+def look(emissions, tags, mask, position, inside, index, size: tl.constexpr, tagged: tl.constexpr):
+    """One position's emissions (-inf beyond the tags), mask and tag."""
+    on = tl.load(mask + position, mask=inside, other=0) != 0
+    here = position.to(tl.int64) * size
+    scores = tl.load(emissions + here + index, mask=(index < size) & inside, other=NONE)
+    tag = on.to(tl.int64)
+    if tagged:
+        tag = tl.load(tags + position, mask=inside, other=0)
+    return scores, on, tag
+
+
+@triton.jit
+def collect(gold, seen, transitions, index, forth, size: tl.constexpr):
+    """The gold path's scores (J,) with one position more; its step is added when its load has come in."""
+    sums, waiting, unknown, before = gold
+    scores, on, tag = seen
+    known = (tag >= 0) & (tag < size)
+    sums += tl.where((index == tag) & on, scores.to(tl.float64), 0.0) + tl.where(index == 0, waiting, 0.0)
+    linked = on & known & (before >= 0)
+    there = tl.where(forth, before * size + tag, tag * size + before)
+    waiting = tl.load(transitions + tl.where(linked, there, 0), mask=linked, other=0.0).to(tl.float64)
+    unknown = unknown | (on & (known == 0))
+    return sums, waiting, unknown, tl.where(on, tl.where(known, tag, -1), before)
+
+
+@triton.jit
+def keep(state, place, position, write, index, size: tl.constexpr):
+    """Stores a position's masses, their offset, and where the position before it was."""
+    mantissa, exponent, offset, before = state
+    offsets, previous, exponents, mantissas = place
+    here = position.to(tl.int64) * size + index
+    inside = (index < size) & write
+    tl.store(mantissas + here, mantissa.to(mantissas.dtype.element_ty), mask=inside)
+    tl.store(exponents + here, exponent, mask=inside)
+    tl.store(offsets + position, offset, mask=write)
+    tl.store(previous + position, before, mask=write)
+
+
+@triton.jit
+def advance(state, gold, seen, place, position, tile, forth, index, size: tl.constexpr, tagged: tl.constexpr):
+    """State and gold moved over one position, if it is on, and stored."""
+    mantissa, exponent, offset, before = state
+    scores, on, _ = seen
+    transitions, steps, shifts = tile
+    factor, raised, common = weigh(tl.where(on, scores, NONE))
+    moved, lifted = step(mantissa, exponent, steps, shifts, factor, raised)
+    mantissa = tl.where(on, moved, mantissa)
+    exponent = tl.where(on, lifted, exponent)
+    offset = tl.where(on, offset + common, offset)
+    keep((mantissa, exponent, offset, before), place, position, on, index, size)
+    if tagged:
+        gold = collect(gold, seen, transitions, index, forth, size)
+    return (mantissa, exponent, offset, tl.where(on, position, before)), gold
+
+
+@triton.jit
+def close(state, gold, first, last, count, row, saved, losses, size: tl.constexpr, tagged: tl.constexpr):
+    """Stores a row's loss and summary, from its last state with the closing scores in it."""
+    mantissa, exponent, offset, _ = state
+    log_z = total(mantissa, exponent) + offset
+    loss = log_z * LN_2
+    if tagged:
+        sums, waiting, unknown, _ = gold
+        score = tl.sum(sums, 0) + waiting
+        loss = tl.where(unknown | (score == NONE), float("inf"), loss - score)
+    tl.store(losses + row, tl.where(count > 0, loss, 0.0).to(losses.dtype.element_ty))
+    summary = saved + row.to(tl.int64) * ROW
+    tl.store(summary, log_z)
+    tl.store(summary + 1, first.to(tl.float64))
+    tl.store(summary + 2, last.to(tl.float64))
+    tl.store(summary + 3, count.to(tl.float64))
+
+
+@triton.jit(do_not_specialize=["rows", "length"])
+def scan(
+    emissions,
+    tags,
+    mask,
+    transitions,
+    start,
+    end,
+    losses,
+    saved,
+    rows,
+    length,
+    size: tl.constexpr,
+    width: tl.constexpr,
+    tagged: tl.constexpr,
+):
+    """Both recursions of one row, one program each, transitions in registers; width is size rounded up.
+
+    The backward scan is the forward one on the row reversed, with transitions turned and start and end swapped.
+    """
+    row = tl.program_id(0)
+    direction = tl.program_id(1)
+    forth = direction == 0
+    sign = 1 - 2 * direction
+    line = row.to(tl.int64) * length
+    emissions += line * size
+    tags += line
+    mask += line
+    place = regions_of_row(saved, rows, length, row, direction, size, emissions.dtype.element_ty)
+    index = tl.arange(0, width)
+    square = (index[:, None] < size) & (index[None, :] < size)
+    # Turned after the load, so that in both directions a tag's predecessors are summed within a thread.
+    plain = tl.load(transitions + index[:, None] * size + index[None, :], mask=square, other=NONE)
+    steps, shifts = split(tl.where(forth, plain, tl.trans(plain)))
+    tile = transitions, steps, shifts
+    first, last, count = extent(mask, length)
+    origin = tl.where(forth, first, last)
+    span = last - first
+    opening = tl.load(start + index, mask=index < size, other=NONE)
+    closing = tl.load(end + index, mask=index < size, other=NONE)
+
+    seen = look(emissions, tags, mask, origin, count > 0, index, size, tagged)
+    scores, on, tag = seen
+    factor, raised, offset = weigh(tl.where(on, scores, NONE))
+    mantissa, exponent = split(tl.where(forth, opening, closing))
+    mantissa, exponent = normal(mantissa * factor, exponent + raised)
+    before = tl.full((), -1, tl.int32)
+    state = mantissa, exponent, offset, before
+    keep(state, place, origin, count > 0, index, size)
+    state = mantissa, exponent, offset, origin
+    gold = tl.zeros((width,), tl.float64), offset * 0, on & (on == 0), tag * 0 - 1
+    if tagged:
+        gold = collect(gold, seen, transitions, index, forth, size)
+
+    # Loads of the next two positions are under way while two are worked on.
+    one = look(emissions, tags, mask, origin + sign, span >= 1, index, size, tagged)
+    two = look(emissions, tags, mask, origin + 2 * sign, span >= 2, index, size, tagged)
+    for moved in range(1, span + 1, 2):
+        position = origin + sign * moved
+        next_one = look(emissions, tags, mask, position + 2 * sign, moved + 2 <= span, index, size, tagged)
+        next_two = look(emissions, tags, mask, position + 3 * sign, moved + 3 <= span, index, size, tagged)
+        state, gold = advance(state, gold, one, place, position, tile, forth, index, size, tagged)
+        state, gold = advance(state, gold, two, place, position + sign, tile, forth, index, size, tagged)
+        one, two = next_one, next_two
+        if moved % 64 == 1:  # often enough for exponents to stay exact
+            mantissa, exponent, offset, before = state
+            peak = finite(tl.max(exponent, 0))
+            state = mantissa, exponent - peak, offset + peak, before
+    if forth:
+        mantissa, exponent, offset, before = state
+        ending, lifted = split(closing)
+        mantissa, exponent = normal(mantissa * ending, exponent + lifted)
+        if tagged:
+            gold = finish(gold, opening, closing, tags, first, last, count, index, size)
+        close((mantissa, exponent, offset, before), gold, first, last, count, row, saved, losses, size, tagged)
+
+
+@triton.jit
+def finish(gold, opening, closing, tags, first, last, count, index, size: tl.constexpr):
+    """The gold path's scores with its start and end."""
+    sums, waiting, unknown, before = gold
+    begins = tl.load(tags + first, mask=count > 0, other=-1)
+    ends = tl.load(tags + last, mask=count > 0, other=-1)
+    sums += tl.where(index == begins, opening.to(tl.float64), 0.0) + tl.where(
+        index == ends, closing.to(tl.float64), 0.0
+    )
+    return sums, waiting, unknown, before

@@ -1,0 +1,189 @@
+"""The scan of `gpu_sums` for tag sets whose transitions do not fit into a multiprocessor's registers."""
+
+# mypy: ignore-errors
+# The bodies are Triton's language, not Python's: types are the compiler's business.
+
+import triton
+import triton.language as tl
+
+from maskedcrf.crf.gpu_sums import (
+    NONE,
+    close,
+    collect,
+    extent,
+    finish,
+    finite,
+    keep,
+    look,
+    normal,
+    power,
+    regions_of_row,
+    split,
+    weigh,
+)
+
+MILD = tl.constexpr(400.0)  # two exponents this far from 0 still multiply within float64
+
+
+@triton.jit
+def tables(scratch, size: tl.constexpr):
+    """Where `scratch` holds the transitions, (2, D, D) plain and turned: whole, mantissas, exponents; its rest."""
+    mantissas = scratch + 2 * size * size
+    exponents = mantissas + 2 * size * size
+    return scratch, mantissas, exponents.to(tl.pointer_type(tl.float32)), exponents + size * size
+
+
+@triton.jit
+def spread_out(transitions, scratch, size: tl.constexpr, width: tl.constexpr):
+    """Writes the tables, one row of the transitions per program, and how far its exponents are from 0."""
+    origin = tl.program_id(0)
+    index = tl.arange(0, width)
+    inside = index < size
+    wholes, mantissas, exponents, rest = tables(scratch, size)
+    mantissa, exponent = split(tl.load(transitions + origin * size + index, mask=inside, other=NONE))
+    # The product of two powers reaches exponents of both signs.
+    whole = mantissa * power(tl.minimum(exponent, 0.0)) / power(tl.minimum(-tl.maximum(exponent, 0.0), 0.0))
+    plain = origin * size + index
+    turned = size * size + index * size + origin
+    tl.store(wholes + plain, whole, mask=inside)
+    tl.store(mantissas + plain, mantissa, mask=inside)
+    tl.store(exponents + plain, exponent, mask=inside)
+    tl.store(wholes + turned, whole, mask=inside)
+    tl.store(mantissas + turned, mantissa, mask=inside)
+    tl.store(exponents + turned, exponent, mask=inside)
+    tl.store(rest + origin, tl.max(tl.where(exponent > NONE, tl.abs(exponent), 0.0), 0).to(tl.float64))
+
+
+@triton.jit
+def gather_mild(states, wholes, index, chunk: tl.constexpr, size: tl.constexpr, width: tl.constexpr):
+    """`gather` where every mass and every transition is so near 1 that plain float64 loses nothing."""
+    mass = tl.zeros((width,), tl.float64)
+    for begin in range(0, size, chunk):
+        source = begin + tl.arange(0, chunk)
+        known = tl.load(states + source, mask=source < size, other=0.0)
+        square = (source[:, None] < size) & (index[None, :] < size)
+        steps = tl.load(wholes + source[:, None] * size + index[None, :], mask=square, other=0.0)
+        mass += tl.sum(known[:, None] * steps, 0)
+    return mass
+
+
+@triton.jit
+def gather(states, lifts, table, index, chunk: tl.constexpr, size: tl.constexpr, width: tl.constexpr):
+    """Summed masses (J,) of all predecessors and the exponents they are aligned by, chunk predecessors at a time."""
+    steps_at, shifts_at = table
+    mass = tl.zeros((width,), tl.float64)
+    top = tl.full((width,), NONE, tl.float32)
+    for begin in range(0, size, chunk):
+        source = begin + tl.arange(0, chunk)
+        mantissa = tl.load(states + source, mask=source < size, other=0.0)
+        exponent = tl.load(lifts + source, mask=source < size, other=NONE)
+        square = (source[:, None] < size) & (index[None, :] < size)
+        cell = source[:, None] * size + index[None, :]
+        steps = tl.load(steps_at + cell, mask=square, other=0.0)
+        reach = exponent[:, None] + tl.load(shifts_at + cell, mask=square, other=NONE)
+        higher = tl.maximum(top, tl.max(reach, 0))
+        aligned = finite(higher)
+        more = tl.sum(mantissa[:, None] * steps * power(reach - aligned[None, :]), 0)
+        mass = mass * power(top - aligned) + more
+        top = higher
+    return mass, finite(top)
+
+
+@triton.jit
+def hand_on(mantissa, exponent, states, lifts, calm, index, size: tl.constexpr):
+    """Stores the state for the next step; whether `gather_mild` may take it, and so whole masses were stored."""
+    lowest = tl.min(tl.where(exponent > NONE, exponent, 0.0), 0)
+    mild = calm & (lowest >= -MILD) & (tl.max(exponent, 0) <= 0)
+    whole = mantissa * power(tl.minimum(exponent, 0.0))
+    tl.store(states + index, tl.where(mild, whole, mantissa), mask=index < size)
+    tl.store(lifts + index, exponent, mask=index < size)
+    tl.debug_barrier()
+    return mild
+
+
+@triton.jit(do_not_specialize=["rows", "length"])
+def scan_wide(
+    emissions,
+    tags,
+    mask,
+    transitions,
+    start,
+    end,
+    losses,
+    saved,
+    scratch,
+    rows,
+    length,
+    size: tl.constexpr,
+    width: tl.constexpr,
+    chunk: tl.constexpr,
+    tagged: tl.constexpr,
+):
+    """`gpu_sums.scan` with the transitions read a few rows at a time, and the state handed on through memory."""
+    row = tl.program_id(0)
+    direction = tl.program_id(1)
+    forth = direction == 0
+    sign = 1 - 2 * direction
+    line = row.to(tl.int64) * length
+    emissions += line * size
+    tags += line
+    mask += line
+    place = regions_of_row(saved, rows, length, row, direction, size, emissions.dtype.element_ty)
+    wholes, steps_at, shifts_at, rest = tables(scratch, size)
+    turn = direction * size * size
+    table = steps_at + turn, shifts_at + turn
+    states = rest + size + (direction * rows.to(tl.int64) + row) * 3 * size  # two of D float64, two of D float32
+    lifts = (states + 2 * size).to(tl.pointer_type(tl.float32))
+    index = tl.arange(0, width)
+    inside = index < size
+    first, last, count = extent(mask, length)
+    origin = tl.where(forth, first, last)
+    span = last - first
+    opening = tl.load(start + index, mask=inside, other=NONE)
+    closing = tl.load(end + index, mask=inside, other=NONE)
+
+    seen = look(emissions, tags, mask, origin, count > 0, index, size, tagged)
+    scores, on, tag = seen
+    factor, raised, offset = weigh(tl.where(on, scores, NONE))
+    mantissa, exponent = split(tl.where(forth, opening, closing))
+    mantissa, exponent = normal(mantissa * factor, exponent + raised)
+    before = tl.full((), -1, tl.int32)
+    keep((mantissa, exponent, offset, before), place, origin, count > 0, index, size)
+    calm = tl.max(tl.load(rest + index, mask=inside, other=0.0), 0) <= MILD
+    mild = hand_on(mantissa, exponent, states, lifts, calm, index, size)
+    before = origin
+    gold = tl.zeros((width,), tl.float64), offset * 0, on & (on == 0), tag * 0 - 1
+    if tagged:
+        gold = collect(gold, seen, transitions, index, forth, size)
+
+    side = 0
+    seen = look(emissions, tags, mask, origin + sign, span >= 1, index, size, tagged)
+    for moved in range(1, span + 1):
+        position = origin + sign * moved
+        following = look(emissions, tags, mask, position + sign, moved + 1 <= span, index, size, tagged)
+        scores, on, tag = seen
+        if on:
+            factor, raised, common = weigh(scores)
+            offset += common
+            if mild:
+                mass = gather_mild(states + side * size, wholes + turn, index, chunk, size, width)
+                top = tl.zeros((width,), tl.float32)
+            else:
+                mass, top = gather(states + side * size, lifts + side * size, table, index, chunk, size, width)
+            mantissa, exponent = normal(mass * factor, tl.where(mass > 0, top + raised, NONE))
+            peak = finite(tl.max(exponent, 0))
+            exponent -= peak
+            offset += peak
+            side = 1 - side  # the other half: this one may still be read
+            keep((mantissa, exponent, offset, before), place, position, on, index, size)
+            mild = hand_on(mantissa, exponent, states + side * size, lifts + side * size, calm, index, size)
+            before = position
+        if tagged:
+            gold = collect(gold, seen, transitions, index, forth, size)
+        seen = following
+    if forth:
+        ending, lifted = split(closing)
+        mantissa, exponent = normal(mantissa * ending, exponent + lifted)
+        if tagged:
+            gold = finish(gold, opening, closing, tags, first, last, count, index, size)
+        close((mantissa, exponent, offset, before), gold, first, last, count, row, saved, losses, size, tagged)
