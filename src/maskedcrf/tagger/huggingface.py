@@ -1,0 +1,143 @@
+"""The tagger in Hugging Face's form: a configuration and a PreTrainedModel, made from a Tagger or trained afresh.
+
+`MaskedCRFForTokenClassification.from_pretrained(folder)` gives the model back that `save_pretrained` wrote.
+Word pieces that no label stands on (-100: special pieces, all but the first piece of a word) are not in the lattice.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.errors import MaskedCRFError, MissingExtraError
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import Scheme
+
+try:
+    transformers: Any = import_module("transformers")
+except ImportError as missing:
+    raise MissingExtraError("this form needs transformers: pip install 'maskedcrf[transformers]'") from missing
+
+if TYPE_CHECKING:
+    from maskedcrf.tagger.tagger import Tagger
+
+
+class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
+    """The encoder's own configuration, the tags, and the rules over them."""
+
+    model_type = "maskedcrf"
+
+    def __init__(
+        self,
+        encoder: dict[str, Any] | None = None,
+        tags: list[str] | None = None,
+        scheme: str = "BIO",
+        mask: str = "train",
+        delimiter: str = "-",
+        prefix_last: bool = False,
+        classifier_dropout: float = 0.1,
+        **rest: Any,
+    ) -> None:
+        self.encoder = encoder or {"model_type": "bert"}
+        self.tags = list(tags or ["O", "B-X", "I-X"])
+        self.scheme, self.mask, self.delimiter, self.prefix_last = scheme, mask, delimiter, prefix_last
+        self.classifier_dropout = classifier_dropout
+        rest["id2label"] = dict(enumerate(self.tags))
+        rest["label2id"] = {tag: number for number, tag in enumerate(self.tags)}
+        super().__init__(**rest)
+
+    def constraints(self) -> Constraints:
+        """The legal paths over the tags."""
+        scheme = Scheme.get(self.scheme, delimiter=self.delimiter, prefix_last=self.prefix_last)
+        return Constraints.from_scheme(self.tags, scheme)
+
+
+class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ignore[misc]
+    """A Hugging Face encoder with a masked CRF on top."""
+
+    config_class = MaskedCRFConfig
+    base_model_prefix = "encoder"
+
+    def __init__(self, config: MaskedCRFConfig) -> None:
+        super().__init__(config)
+        settings = dict(config.encoder)
+        kind = settings.pop("model_type", None)
+        if kind not in transformers.CONFIG_MAPPING or "auto_map" in settings:
+            raise MaskedCRFError(f"unknown model type {kind!r}; transformers must know it without foreign code")
+        self.encoder = transformers.AutoModel.from_config(transformers.CONFIG_MAPPING[kind].from_dict(settings))
+        if isinstance(getattr(self.encoder, "pooler", None), nn.Module):
+            self.encoder.pooler = None
+        self.dropout = nn.Dropout(config.classifier_dropout)
+        self.linear = nn.Linear(self.encoder.config.hidden_size, len(config.tags))
+        self.crf = MaskedCRF(config.constraints(), mask=config.mask)  # type: ignore[arg-type]
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Draw the weights that a checkpoint lacks; write the rules, which no checkpoint holds."""
+        if isinstance(module, MaskedCRF):
+            rules = module.constraints
+            for buffer, legal in (("illegal", rules.legal), ("illegal_start", rules.start), ("illegal_end", rules.end)):
+                getattr(module, buffer).copy_(torch.from_numpy(~legal))
+        loaded = any(getattr(parameter, "_is_hf_initialized", False) for parameter in module.parameters(recurse=False))
+        if isinstance(module, nn.Linear | MaskedCRF) and not loaded:
+            module.reset_parameters()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        return_dict: bool | None = None,
+        **inputs: Any,
+    ) -> Any:
+        """Emissions of every piece (B, P, D); with `labels` (B, P) also the mean loss of the sentences."""
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **inputs).last_hidden_state
+        emissions = self.linear(self.dropout(hidden)).float()
+        loss = None if labels is None else self.crf(emissions, labels, labels != -100)
+        if return_dict is False:
+            return (emissions,) if loss is None else (loss, emissions)
+        return transformers.modeling_outputs.TokenClassifierOutput(loss=loss, logits=emissions)
+
+    @torch.inference_mode()
+    def decode(self, logits: Tensor, mask: Tensor) -> list[list[int]]:
+        """The best legal path over the pieces where `mask` (B, P) is on: the first piece of each word."""
+        return self.crf.decode(logits, mask)
+
+
+def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any]:
+    """The same tagger as a PreTrainedModel with its tokenizer; its encoder must be a transformer alone."""
+    model = tagger.model
+    part = _transformer(tagger)
+    config = MaskedCRFConfig(
+        encoder=part.model.config.to_dict(),
+        tags=list(tagger.tags),
+        scheme=tagger.scheme.name,
+        mask=tagger.mask,
+        delimiter=tagger.scheme.delimiter,
+        prefix_last=tagger.scheme.prefix_last,
+        classifier_dropout=model.dropout.p,
+    )
+    other = MaskedCRFForTokenClassification(config)
+    pieces = {"encoder": part.model, "linear": model.linear, "crf": model.crf}
+    for name, source in pieces.items():
+        getattr(other, name).load_state_dict(source.state_dict())
+    ids = {"pad_token": part.frame.pad, "unk_token": part.unknown}
+    special = {name: part.tokenizer.id_to_token(number) for name, number in ids.items()}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=part.tokenizer, model_max_length=part.positions, **special
+    )
+    return other.eval(), tokenizer
+
+
+def _transformer(tagger: Tagger) -> Any:
+    parts = tagger.model.encoder.parts
+    if set(parts.keys()) != {"transformer"} or tagger.model.encoder.lstm is not None:
+        raise MaskedCRFError("only a tagger whose encoder is a transformer alone has a Hugging Face form")
+    part: Any = parts["transformer"]
+    if part.pooling != "first":
+        raise MaskedCRFError(f"the Hugging Face form labels first pieces, this encoder pools by {part.pooling}")
+    return part
