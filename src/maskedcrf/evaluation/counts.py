@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, repeat
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -147,13 +147,12 @@ class Pair:
         for number in np.flatnonzero(lengths != others)[:1].tolist():
             both = f"{lengths[number]} gold tags but {others[number]} predicted"
             raise ShapeError(f"sentence {number} has {both}: give one tag per token")
-        flat = list(chain.from_iterable(chain(*sides.values())))
-        tags = _distinct(flat)
+        half = int(lengths.sum()) + len(lengths)
+        corpus = _numbered(sides["gold"] + sides["predicted"], 2 * half + 1)
         for name, sentences in sides.items():
-            require_known(sentences, scheme, tags=tags, name=name)
-        number_of = {tag: number for number, tag in enumerate(tags)}
-        ids = np.fromiter(map(number_of.__getitem__, flat), dtype=np.int64, count=len(flat))
-        return Pair(*_with_edges(ids.reshape(2, -1), tags, lengths), np.cumsum(lengths))
+            require_known(sentences, scheme, tags=corpus.tags, name=name)
+        gold_ids, predicted_ids = corpus.ids[: half + 1], corpus.ids[half:]
+        return Pair(TagIds(gold_ids, corpus.tags), TagIds(predicted_ids, corpus.tags), np.cumsum(lengths))
 
     @property
     def tokens(self) -> int:
@@ -223,19 +222,28 @@ def _lengths(name: str, sentences: Sequence[Tags]) -> Ints:
     return np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
 
 
-def _distinct(flat: Sequence[str]) -> tuple[str, ...]:
-    tags = set(flat)
-    for tag in tags:
-        if not isinstance(tag, str):
-            raise ShapeError(f"tags must be strings, got {tag!r}: give one tag per token")
-    return tuple(sorted(tags))
+class _Numbers(dict[object, int]):
+    """Gives every new key the next number."""
+
+    def __missing__(self, key: object) -> int:
+        self[key] = number = len(self)
+        return number
 
 
-def _with_edges(ids: Ints, tags: tuple[str, ...], lengths: Ints) -> tuple[TagIds, TagIds]:
-    """(2, tokens) ids as two corpora with an edge before, between and after the sentences."""
-    cells = np.full((2, ids.shape[1] + len(lengths) + 1), len(tags), dtype=np.int64)
-    cells[:, np.arange(ids.shape[1]) + np.repeat(np.arange(1, len(lengths) + 1), lengths)] = ids
-    return TagIds(cells[0], tags), TagIds(cells[1], tags)
+def _numbered(sentences: Sequence[Tags], cells: int) -> TagIds:
+    """The same as `TagIds.of`, in one pass that stays in C: scoring spends most of its time here."""
+    numbers = _Numbers({None: 0})
+    edge = (None,)
+    stream = chain(edge, chain.from_iterable(chain.from_iterable(zip(sentences, repeat(edge), strict=False))))
+    ids = np.fromiter(map(numbers.__getitem__, stream), dtype=np.int64, count=cells)
+    tags = tuple(tag for tag in numbers if isinstance(tag, str))
+    edges = ids == 0
+    if len(tags) + 1 != len(numbers) or int(edges.sum()) != len(sentences) + 1:
+        odd = next((tag for tag in numbers if tag is not None and not isinstance(tag, str)), None)
+        raise ShapeError(f"tags must be strings, got {odd!r}: give one tag per token")
+    ids -= 1
+    ids[edges] = len(tags)
+    return TagIds(ids, tags)
 
 
 def _only(reading: Reading, keep: Bools) -> Reading:

@@ -52,12 +52,11 @@ def read_default(corpus: TagIds, scheme: Scheme) -> Reading:
     other = pieces.type_index[:, None] != pieces.type_index
     opens = pieces.steps("*B *S EE EI SE SI OE OI") | (other & inner)
     closes = pieces.steps("E* S* BB BS BO IB IS IO") | (other & inner[:, None])
-    before, after = corpus.ids[:-1], corpus.ids[1:]
-    steps = np.arange(len(before))
-    last_open = np.maximum.accumulate(np.where(opens[before, after], steps, 0)) if len(steps) else steps
-    last = np.flatnonzero(closes[before, after])
+    pairs = _pairs(corpus)
+    last_open = np.maximum.accumulate(np.where(opens.take(pairs), np.arange(len(pairs)), 0))
+    last = np.flatnonzero(closes.take(pairs))
     # A segment begins at the latest opening before its end, even where another has ended in between.
-    return _reading(corpus, pieces, begins=last_open[last - 1] + 1, ends=last, kinds=before[last])
+    return _reading(corpus, pieces, begins=last_open[last - 1] + 1, ends=last, kinds=corpus.ids[last])
 
 
 class _Strict(NamedTuple):
@@ -84,9 +83,9 @@ def read_strict(corpus: TagIds, scheme: Scheme) -> Reading:
             f"strategy 'strict' is seqeval's, which knows {', '.join(STRICT)} but not {scheme.name}: use 'discard'"
         )
     pieces = _Pieces.of(corpus, scheme, scheme.delimiter)
-    before, after = corpus.ids[:-1], corpus.ids[1:]
-    opens, inside, closes = (pieces.steps(patterns)[before, after] for patterns in STRICT[scheme.name])
-    steps = np.arange(len(before))
+    pairs = _pairs(corpus)
+    opens, inside, closes = (pieces.steps(patterns).take(pairs) for patterns in STRICT[scheme.name])
+    steps = np.arange(len(pairs))
     last_open = np.maximum.accumulate(np.where(opens, steps, -1))
     last_break = np.maximum.accumulate(np.where(inside, -1, steps))
     running = last_open >= np.maximum(last_break, 0)  # from an opening on, every step so far stayed inside
@@ -95,15 +94,20 @@ def read_strict(corpus: TagIds, scheme: Scheme) -> Reading:
     begins, breaks = np.flatnonzero(opens), np.flatnonzero(~inside)
     ends = breaks[np.searchsorted(breaks, begins, side="right")]
     whole = closes[ends]
-    return _reading(corpus, pieces, begins=begins[whole] + 1, ends=ends[whole], kinds=after[begins[whole]])
+    return _reading(corpus, pieces, begins=begins[whole] + 1, ends=ends[whole], kinds=corpus.ids[begins[whole] + 1])
+
+
+def _pairs(corpus: TagIds) -> Ints:
+    """Each step of the corpus as one number: the cell of a raveled (D+1, D+1) table."""
+    return corpus.ids[:-1] * (len(corpus.tags) + 1) + corpus.ids[1:]
 
 
 def _reading(corpus: TagIds, pieces: _Pieces, *, begins: Ints, ends: Ints, kinds: Ints) -> Reading:
-    """Cells of the id array (first and last of each segment, and one that has its type) as tokens."""
-    token = np.cumsum(corpus.ids != len(corpus.tags)) - 1
+    """Cells of the id array (first and last of each segment, and the id of one of its tags) as tokens."""
+    edges = np.flatnonzero(corpus.ids == len(corpus.tags))
     return Reading(
-        start=token[begins],
-        end=token[ends] + 1,
+        start=begins - np.searchsorted(edges, begins),
+        end=ends + 1 - np.searchsorted(edges, ends),
         type_index=pieces.type_index[kinds],
         legal=np.ones(len(begins), dtype=bool),
         types=pieces.types,
