@@ -165,8 +165,6 @@ def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
     pointers = torch.empty(
         (rows, length, size), dtype=torch.uint8 if size <= 256 else torch.int16, device=emissions.device
     )
-    if size > RESIDENT:
-        transitions = transitions.double()  # once, rather than at every step
     parts = (part.contiguous() for part in (emissions, mask, transitions, start, end))
     width = _width(size)
     with torch.cuda.device_of(emissions):
@@ -185,7 +183,7 @@ def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
                 length,
                 size=size,
                 width=width,
-                chunk=32,
+                chunk=16,
                 pad=PAD,
                 num_warps=width // 32,
             )
