@@ -6,11 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from maskedcrf.crf.cpu_lanes import LANES, fill, load, multiply, multiply_add, store
+from maskedcrf.crf.cpu_lanes import LANES, compiled, fill, inlined, load, multiply, multiply_add, store
 from maskedcrf.crf.cpu_sums import (
-    COMPILE,
     DESCENT,
     GROUP,
     SCALED,
@@ -27,14 +25,14 @@ from maskedcrf.crf.cpu_sums import (
 )
 
 
-@njit(inline="always", **COMPILE)
+@inlined
 def _settle(saved: Any, x: int, ahead: int, shares: Any, arrivals: Any, at: int, reaches: Any) -> None:
     """From the masses of path endings at eight tags, the tags' shares and what arrives there with their emission."""
     store(shares, at, multiply(load(saved, x + ahead), reaches))
     store(arrivals, at, multiply(load(saved, x), reaches))
 
 
-@njit(**COMPILE)
+@compiled
 def _begin(saved: Any, base: int, count: int, length: int, last: Any, shares: Any, arrivals: Any, at: int) -> None:
     """The last position of a row, and zeros behind it."""
     padded = last.size
@@ -46,7 +44,7 @@ def _begin(saved: Any, base: int, count: int, length: int, last: Any, shares: An
     arrivals[at + count * padded : at + length * padded] = 0.0
 
 
-@njit(**COMPILE)
+@compiled
 def _descend(
     saved: Any, x: int, ahead: int, count: int, matrix: Any, padded: int, shares: Any, arrivals: Any, at: int
 ) -> None:
@@ -58,7 +56,7 @@ def _descend(
             _settle(saved, x + t * padded + c, ahead, shares, arrivals, here + c, reaches)
 
 
-@njit(**COMPILE)
+@compiled
 def _descend_four(
     saved: Any, x: Any, ahead: int, counts: Any, matrix: Any, size: int, padded: int, shares: Any, arrivals: Any
 ) -> None:
@@ -82,7 +80,7 @@ def _descend_four(
                 _settle(saved, x[3] + a + k, ahead, shares, arrivals, d + k, to_d)
 
 
-@njit(**COMPILE)
+@compiled
 def _count_steps(
     saved: Any, alpha: int, arrivals: Any, at: int, count: int, size: int, padded: int, weight: float, steps: Any
 ) -> None:
@@ -101,7 +99,7 @@ def _count_steps(
             store(steps, k + 3 * padded, multiply_add(from_d, times, load(steps, k + 3 * padded)))
 
 
-@njit(**COMPILE)
+@compiled
 def _log_shares(
     emissions: Any,
     transitions: Any,
@@ -137,7 +135,7 @@ def _log_shares(
                 d_transitions[i, j] += weight * share
 
 
-@njit(**COMPILE)
+@compiled
 def _subtract_gold(
     emissions: Any,
     tags: Any,
@@ -173,7 +171,7 @@ def _subtract_gold(
         d_end[previous] -= weight
 
 
-@njit(**COMPILE)
+@compiled
 def _write(
     d_emissions: Any, row: int, positions: Any, count: int, weight: float, shares: Any, at: int, padded: int
 ) -> None:
@@ -183,7 +181,7 @@ def _write(
             d_emissions[row, positions[t], j] = weight * shares[at + t * padded + j]
 
 
-@njit(**COMPILE)
+@compiled
 def _begin_group(
     saved: Any, x: Any, ahead: int, counts: Any, matrix: Any, last: Any, size: int, shares: Any, arrivals: Any
 ) -> None:
@@ -203,7 +201,7 @@ def _begin_group(
             _descend(saved, x[r], ahead, counts[r], matrix, padded, shares, arrivals, r * ahead)
 
 
-@njit(**COMPILE)
+@compiled
 def backward_rows(
     upstream: Any,
     saved: Any,
@@ -254,14 +252,14 @@ def backward_rows(
     _add_steps(steps, matrix, d_transitions)
 
 
-@njit(**COMPILE)
+@compiled
 def _add_edges(shares: Any, first: int, last: int, weight: float, d_start: Any, d_end: Any) -> None:
     for j in range(d_start.size):
         d_start[j] += weight * shares[first + j]
         d_end[j] += weight * shares[last + j]
 
 
-@njit(**COMPILE)
+@compiled
 def _add_steps(steps: Any, matrix: Any, d_transitions: Any) -> None:
     size = d_transitions.shape[0]
     padded = padded_size(size)

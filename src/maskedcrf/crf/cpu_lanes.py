@@ -10,10 +10,27 @@ import math
 from typing import Any
 
 from llvmlite import ir
+from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic, models, register_model
 
 LANES = 8
+
+_COMPILE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+
+
+def compiled(function: Any) -> Any:
+    """A function in machine code that releases the GIL, compiled on first use and kept on disk for later processes."""
+    try:
+        return njit(cache=True, **_COMPILE)(function)
+    except RuntimeError:  # no folder to keep it in: each process compiles anew
+        return njit(**_COMPILE)(function)
+
+
+def inlined(function: Any) -> Any:
+    """A function that becomes part of its callers, so that vectors stay in registers."""
+    return njit(inline="always", **_COMPILE)(function)
+
 
 _DOUBLE = ir.DoubleType()
 _VECTOR = ir.VectorType(_DOUBLE, LANES)

@@ -6,15 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from maskedcrf.crf.cpu_lanes import LANES, add, fill, highest, load, spread, store
-from maskedcrf.crf.cpu_sums import COMPILE, SCALED, find, log_forward, masses, padded_size, row_size, step_masses
+from maskedcrf.crf.cpu_lanes import LANES, add, compiled, fill, highest, inlined, load, spread, store
+from maskedcrf.crf.cpu_sums import SCALED, find, log_forward, masses, padded_size, row_size, step_masses
 
 PAD = -100
 
 
-@njit(**COMPILE)
+@compiled
 def _pad(scores: Any) -> Any:
     """Scores (N, D) in double, flat, each row padded with -inf, and a row of -inf more where N is odd."""
     padded = padded_size(scores.shape[1])
@@ -25,7 +24,7 @@ def _pad(scores: Any) -> Any:
     return result
 
 
-@njit(inline="always", **COMPILE)
+@inlined
 def _best_step(scores: Any, at: int, steps: Any, c: int, padded: int, size: int) -> Any:
     """The greatest scores[at + i] + steps[i], at eight tags."""
     first, second = fill(-np.inf), fill(-np.inf)
@@ -36,7 +35,7 @@ def _best_step(scores: Any, at: int, steps: Any, c: int, padded: int, size: int)
     return highest(first, second)
 
 
-@njit(**COMPILE)
+@compiled
 def _climb(emissions: Any, row: int, positions: Any, count: int, steps: Any, start: Any, scores: Any) -> bool:
     """Fill in the best score of the beginnings at each tag; False where an emission is NaN or +inf."""
     size = emissions.shape[2]
@@ -56,7 +55,7 @@ def _climb(emissions: Any, row: int, positions: Any, count: int, steps: Any, sta
     return not spoilt
 
 
-@njit(**COMPILE)
+@compiled
 def _best(scores: Any, at: int, added: Any, size: int) -> int:
     """Index of the greatest scores[at + i] + added[i]; of equals the first."""
     best, best_score = 0, scores[at] + added[0]
@@ -67,7 +66,7 @@ def _best(scores: Any, at: int, added: Any, size: int) -> int:
     return best
 
 
-@njit(**COMPILE)
+@compiled
 def viterbi_rows(
     emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, tags: Any, best_scores: Any, rows: Any
 ) -> None:
@@ -94,7 +93,7 @@ def viterbi_rows(
             tags[row, positions[t]] = tag
 
 
-@njit(**COMPILE)
+@compiled
 def _insert(score: float, source: int, scores: Any, sources: Any) -> None:
     """Put a candidate in its place among the best so far; behind its equals."""
     k = scores.size
@@ -107,7 +106,7 @@ def _insert(score: float, source: int, scores: Any, sources: Any) -> None:
     scores[place], sources[place] = score, source
 
 
-@njit(**COMPILE)
+@compiled
 def _spread_best(
     emissions: Any, row: int, position: int, transitions: Any, before: Any, after: Any, sources: Any
 ) -> None:
@@ -123,7 +122,7 @@ def _spread_best(
             after[j, rank] += emissions[row, position, j]
 
 
-@njit(**COMPILE)
+@compiled
 def nbest_rows(
     emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, tags: Any, best_scores: Any, rows: Any
 ) -> None:
@@ -156,7 +155,7 @@ def nbest_rows(
                 source = sources[t, source // k, source % k]
 
 
-@njit(**COMPILE)
+@compiled
 def _draw(weights: Any, uniform: float) -> int:
     """Index i with probability proportional to weights[i], by inverting the running sum."""
     threshold = uniform * weights.sum()
@@ -168,14 +167,14 @@ def _draw(weights: Any, uniform: float) -> int:
     return 0
 
 
-@njit(**COMPILE)
+@compiled
 def _from_logarithms(scores: Any) -> None:
     top = scores.max()
     for i in range(scores.size):
         scores[i] = math.exp(scores[i] - top) if top > -np.inf else 0.0
 
 
-@njit(**COMPILE)
+@compiled
 def _draw_path(alphas: Any, steps: Any, last: Any, uniforms: Any, logarithms: bool, path: Any) -> None:
     """A path drawn from its end, along forward masses (n, D), step masses (D, D) and end masses, or all their logs."""
     weights = np.empty(alphas.shape[1])
@@ -191,7 +190,7 @@ def _draw_path(alphas: Any, steps: Any, last: Any, uniforms: Any, logarithms: bo
         path[t] = tag
 
 
-@njit(**COMPILE)
+@compiled
 def sample_rows(
     emissions: Any,
     mask: Any,

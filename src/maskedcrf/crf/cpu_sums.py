@@ -15,13 +15,14 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from maskedcrf.crf.cpu_lanes import (
     LANES,
     add,
+    compiled,
     exponential,
     fill,
+    inlined,
     load,
     multiply,
     multiply_add,
@@ -30,7 +31,6 @@ from maskedcrf.crf.cpu_lanes import (
     total,
 )
 
-COMPILE: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
 GROUP = 4
 
 NOTHING, SCALED, LOGARITHMS = 0.0, 1.0, 2.0
@@ -38,19 +38,19 @@ NOTHING, SCALED, LOGARITHMS = 0.0, 1.0, 2.0
 _MASS, _STEP, _TOTAL, DESCENT = 1e-90, 1e-60, 1e-60, 1e-120
 
 
-@njit(**COMPILE)
+@compiled
 def padded_size(size: int) -> int:
     """Size rounded up to whole vectors."""
     return (size + LANES - 1) // LANES * LANES
 
 
-@njit(**COMPILE)
+@compiled
 def row_size(length: int, size: int) -> int:
     """How many doubles of `saved` a row takes."""
     return LANES + 2 * length * padded_size(size)
 
 
-@njit(**COMPILE)
+@compiled
 def find(mask: Any, row: int, positions: Any) -> int:
     """How many positions of a row are on, and which."""
     count = 0
@@ -60,7 +60,7 @@ def find(mask: Any, row: int, positions: Any) -> int:
     return count
 
 
-@njit(**COMPILE)
+@compiled
 def sound(values: Any, begin: int, end: int, smallest: float) -> bool:
     """Whether every mass is 0 or between `smallest` and its inverse."""
     largest = 1.0 / smallest
@@ -70,13 +70,13 @@ def sound(values: Any, begin: int, end: int, smallest: float) -> bool:
     return not lost
 
 
-@njit(**COMPILE)
+@compiled
 def _exponentiate(values: Any, begin: int, end: int) -> None:
     for k in range(begin, end, LANES):
         store(values, k, exponential(load(values, k)))
 
 
-@njit(**COMPILE)
+@compiled
 def masses(scores: Any) -> Any:
     """exp of scores (D,), padded with zeros."""
     result = np.full(padded_size(scores.size), -np.inf)
@@ -86,7 +86,7 @@ def masses(scores: Any) -> Any:
     return result
 
 
-@njit(**COMPILE)
+@compiled
 def step_masses(transitions: Any, transposed: bool) -> Any:
     """exp of transitions (D, D), flat and padded with zeros."""
     size = transitions.shape[0]
@@ -99,7 +99,7 @@ def step_masses(transitions: Any, transposed: bool) -> Any:
     return result
 
 
-@njit(inline="always", **COMPILE)
+@inlined
 def tile(left: Any, a: int, b: int, c: int, d: int, step: int, right: Any, at: int, stride: int, count: int) -> Any:
     """Sums over k of left[each of a, b, c, d + k * step] * right[at + k * stride : + LANES]."""
     zero = fill(0.0)
@@ -125,7 +125,7 @@ def tile(left: Any, a: int, b: int, c: int, d: int, step: int, right: Any, at: i
     return add(first_a, second_a), add(first_b, second_b), add(first_c, second_c), add(first_d, second_d)
 
 
-@njit(inline="always", **COMPILE)
+@inlined
 def strip(left: Any, a: int, right: Any, at: int, stride: int, count: int) -> Any:
     """`tile` for one row: sum over k of left[a + k] * right[at + k * stride : + LANES]; count is even."""
     first, second = fill(0.0), fill(0.0)
@@ -136,7 +136,7 @@ def strip(left: Any, a: int, right: Any, at: int, stride: int, count: int) -> An
     return add(first, second)
 
 
-@njit(**COMPILE)
+@compiled
 def _read(emissions: Any, row: int, positions: Any, count: int, saved: Any, at: int, longest: int) -> float:
     """Fill in the emission masses of a row, relative to its first tag; the log of what was divided out."""
     size = emissions.shape[2]
@@ -156,7 +156,7 @@ def _read(emissions: Any, row: int, positions: Any, count: int, saved: Any, at: 
     return shifts
 
 
-@njit(**COMPILE)
+@compiled
 def _climb(saved: Any, x: int, alpha: int, longest: int, matrix: Any, first: Any, norms: Any) -> None:
     """Forward masses of one row."""
     padded = first.size
@@ -178,7 +178,7 @@ def _climb(saved: Any, x: int, alpha: int, longest: int, matrix: Any, first: Any
             summed = add(summed, mass)
 
 
-@njit(inline="always", **COMPILE)
+@inlined
 def _advance(saved: Any, x: int, alpha: int, reached: Any, inverse: float) -> Any:
     emitted = multiply(load(saved, x), fill(inverse))
     mass = multiply(reached, emitted)
@@ -187,13 +187,13 @@ def _advance(saved: Any, x: int, alpha: int, reached: Any, inverse: float) -> An
     return mass
 
 
-@njit(inline="always", **COMPILE)
+@inlined
 def _invert(summed: Any, norms: Any, t: int) -> float:
     norms[t] = total(summed)
     return 1.0 / norms[t] if norms[t] > 0.0 else 0.0
 
 
-@njit(**COMPILE)
+@compiled
 def _climb_four(saved: Any, x: Any, ahead: int, longest: int, matrix: Any, first: Any, size: int, norms: Any) -> None:
     """Forward masses of four rows; those of row r begin `ahead` after its emission masses at x[r]."""
     padded = first.size
@@ -222,7 +222,7 @@ def _climb_four(saved: Any, x: Any, ahead: int, longest: int, matrix: Any, first
         a, b, c, d = a + padded, b + padded, c + padded, d + padded
 
 
-@njit(**COMPILE)
+@compiled
 def _log_total(saved: Any, alpha: int, last: Any, norms: Any, count: int, base: int) -> float:
     """log of the summed masses of whole paths, less the shifts; keeps the scaled total for the way back."""
     padded = last.size
@@ -239,7 +239,7 @@ def _log_total(saved: Any, alpha: int, last: Any, norms: Any, count: int, base: 
     return logarithm + math.log(product)
 
 
-@njit(**COMPILE)
+@compiled
 def gold_score(
     emissions: Any, tags: Any, transitions: Any, start: Any, end: Any, row: int, positions: Any, count: int
 ) -> float:
@@ -255,13 +255,16 @@ def gold_score(
     return score + end[previous]
 
 
-@njit(**COMPILE)
+@compiled
 def log_sum(left: Any, right: Any) -> float:
     """log of the sum of exp(left[i] + right[i])."""
     top = -np.inf
     for i in range(left.size):
-        top = max(top, left[i] + right[i])
-    if not top > -np.inf:
+        score = left[i] + right[i]
+        if math.isnan(score):
+            return score
+        top = max(top, score)
+    if top == -np.inf:
         return top
     summed = 0.0
     for i in range(left.size):
@@ -269,7 +272,7 @@ def log_sum(left: Any, right: Any) -> float:
     return top + math.log(summed)
 
 
-@njit(**COMPILE)
+@compiled
 def log_forward(emissions: Any, transitions: Any, start: Any, end: Any, row: int, positions: Any, alphas: Any) -> float:
     """log Z of a row on logarithms; fills in `alphas` (n, D)."""
     count, size = alphas.shape
@@ -280,7 +283,7 @@ def log_forward(emissions: Any, transitions: Any, start: Any, end: Any, row: int
     return log_sum(alphas[count - 1], end)
 
 
-@njit(**COMPILE)
+@compiled
 def _log_partition(
     emissions: Any,
     transitions: Any,
@@ -309,7 +312,7 @@ def _log_partition(
     return log_forward(emissions, transitions, start, end, row, positions, alphas)
 
 
-@njit(**COMPILE)
+@compiled
 def _climb_group(saved: Any, x: Any, ahead: int, counts: Any, matrix: Any, first: Any, size: int, norms: Any) -> None:
     """Forward masses of up to four rows."""
     if counts.size == GROUP:
@@ -320,7 +323,7 @@ def _climb_group(saved: Any, x: Any, ahead: int, counts: Any, matrix: Any, first
             _climb(saved, x[r], x[r] + ahead, counts[r], matrix, first, norms[r])
 
 
-@njit(**COMPILE)
+@compiled
 def forward_rows(
     emissions: Any,
     tags: Any,

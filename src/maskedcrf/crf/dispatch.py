@@ -116,21 +116,18 @@ def marginals(
 
 def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, *, backend: str) -> Paths:
     """Tags (B, T) and score (B,) of the best legal path."""
-    with torch.no_grad():
-        if backend == "reference":
-            return reference.viterbi(*widen(Lattice(emissions, mask, transitions, start, end)))
-        return Paths(*_OPERATORS.viterbi(emissions, mask, transitions, start, end, backend))
+    if backend == "reference":
+        return reference.viterbi(*widen(Lattice(emissions, mask, transitions, start, end)))
+    return Paths(*_OPERATORS.viterbi(emissions, mask, transitions, start, end, backend))
 
 
 def nbest(
     emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int, *, backend: str
 ) -> Paths:
     """Tags (B, k, T) and scores (B, k) of the k best legal paths."""
-    with torch.no_grad():
-        if backend == "reference":
-            lattice = widen((emissions, mask, transitions, start, end))
-            return reference.nbest(*lattice, k=k)
-        return Paths(*_OPERATORS.nbest(emissions, mask, transitions, start, end, k, backend))
+    if backend == "reference":
+        return reference.nbest(*widen(Lattice(emissions, mask, transitions, start, end)), k)
+    return Paths(*_OPERATORS.nbest(emissions, mask, transitions, start, end, k, backend))
 
 
 def sample(
@@ -144,12 +141,10 @@ def sample(
     backend: str,
 ) -> Tensor:
     """Tags (B, n, T) of n paths drawn from the distribution as `uniforms` (B, n, T) decide."""
-    with torch.no_grad():
-        if backend == "reference":
-            lattice = widen((emissions, mask, transitions, start, end))
-            return reference.sample(*lattice, uniforms=uniforms)
-        tags: Tensor = _OPERATORS.sample(emissions, mask, transitions, start, end, uniforms, backend)
-        return tags
+    if backend == "reference":
+        return reference.sample(*widen(Lattice(emissions, mask, transitions, start, end)), uniforms)
+    tags: Tensor = _OPERATORS.sample(emissions, mask, transitions, start, end, uniforms, backend)
+    return tags
 
 
 def to_lists(tags: Tensor, mask: Tensor) -> list[list[int]]:
@@ -160,10 +155,14 @@ def to_lists(tags: Tensor, mask: Tensor) -> list[list[int]]:
     return [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def widen(tensors: Sequence[Tensor]) -> list[Any]:
-    """Floating point tensors in double, where the device has it."""
-    wide = torch.float32 if tensors[0].device.type == "mps" else torch.float64
-    return [tensor.to(wide) if tensor.is_floating_point() else tensor for tensor in tensors]
+def widen(lattice: Lattice) -> Lattice:
+    """The lattice in double, where the device has it."""
+    wide = _wide(lattice.emissions)
+    return Lattice(*(tensor.to(wide) if tensor.is_floating_point() else tensor for tensor in lattice))
+
+
+def _wide(tensor: Tensor) -> torch.dtype:
+    return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
 def _wants_gradient(tensors: Sequence[Any]) -> bool:
@@ -173,7 +172,7 @@ def _wants_gradient(tensors: Sequence[Any]) -> bool:
 def _reference_losses(
     emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:
-    lattice = widen((emissions, mask, transitions, start, end))
+    lattice = widen(Lattice(emissions, mask, transitions, start, end))
     if tags is None:
         return reference.log_partition(*lattice).to(emissions.dtype)
     return reference.negative_log_likelihood(lattice[0], tags, *lattice[1:]).to(emissions.dtype)
@@ -196,7 +195,7 @@ def _kernel(name: str, emissions_at: int = 0) -> Callable[..., Any]:
 
     def compute(*args: Any) -> Any:
         result = getattr(_module(args[-1], args[emissions_at]), name)(*args[:-1])
-        return tuple(result) if isinstance(result, Paths) else result
+        return tuple(result) if isinstance(result, tuple) else result
 
     return compute
 
@@ -241,9 +240,11 @@ class _LossBackward(torch.autograd.Function):
         return second[0], None, second[1], None, None, *second[2:], None
 
 
-def _differentiable(name: str, function: Any) -> Callable[..., Any]:
+def _differentiable(name: str, function: Any = None) -> Callable[..., Any]:
+    """What an operator does where gradients are recorded: `function`, or nothing about them."""
+
     def compute(*args: Any) -> Any:
-        if _wants_gradient(args):
+        if function and _wants_gradient(args):
             return function.apply(*args)
         with torch._C._AutoDispatchBelowAutograd():
             return getattr(_OPERATORS, name)(*args)
@@ -265,7 +266,7 @@ def _shape_of_marginals(emissions: Tensor, *rest: Any) -> Tensor:
 
 def _shape_of_viterbi(emissions: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     tags = mask.new_empty(mask.shape, dtype=torch.int64)
-    return tags, emissions.new_empty(mask.shape[0], dtype=widen((emissions,))[0].dtype)
+    return tags, emissions.new_empty(mask.shape[0], dtype=_wide(emissions))
 
 
 def _shape_of_nbest(
@@ -285,17 +286,16 @@ _LIBRARY: Any = torch.library.Library("maskedcrf", "DEF")  # type: ignore[no-unt
 for _schema in _SCHEMAS:
     _LIBRARY.define(_schema)
 
-for _name, _compute, _shapes in (
-    ("loss", _kernel("forward"), _shape_of_loss),
-    ("loss_backward", _kernel("backward", 2), _shape_of_loss_backward),
-    ("marginals", _kernel("marginals"), _shape_of_marginals),
-    ("viterbi", _kernel("viterbi"), _shape_of_viterbi),
-    ("nbest", _kernel("nbest"), _shape_of_nbest),
-    ("sample", _kernel("sample"), _shape_of_sample),
+for _name, _compute, _shapes, _gradient in (
+    ("loss", _kernel("forward"), _shape_of_loss, _Loss),
+    ("loss_backward", _kernel("backward", 2), _shape_of_loss_backward, _LossBackward),
+    ("marginals", _kernel("marginals"), _shape_of_marginals, None),
+    ("viterbi", _kernel("viterbi"), _shape_of_viterbi, None),
+    ("nbest", _kernel("nbest"), _shape_of_nbest, None),
+    ("sample", _kernel("sample"), _shape_of_sample, None),
 ):
     _LIBRARY.impl(_name, _compute, "CompositeExplicitAutograd")
+    _LIBRARY.impl(_name, _differentiable(_name, _gradient), "Autograd")
     torch.library.register_fake(f"maskedcrf::{_name}", _shapes, lib=_LIBRARY)
 
-_LIBRARY.impl("loss", _differentiable("loss", _Loss), "Autograd")
-_LIBRARY.impl("loss_backward", _differentiable("loss_backward", _LossBackward), "Autograd")
 _OPERATORS = torch.ops.maskedcrf

@@ -1,0 +1,257 @@
+"""The CPU backends on large shapes: exact at any range, whatever thread calls, cached on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from maskedcrf.crf import cpu, plain, reference
+
+BACKENDS = [pytest.param(cpu, id="cpu"), pytest.param(plain, id="plain")]
+
+
+def _lattice(rows: int, length: int, size: int, *, masked: bool, scale: float = 1.0, dtype=torch.float64) -> tuple:
+    """Emissions, legal gold tags, ragged mask, transitions, start, end; about half of all steps excluded if masked."""
+    generator = torch.Generator().manual_seed(rows * length + size)
+    emissions = torch.empty(rows, length, size).uniform_(-scale, scale, generator=generator).to(dtype)
+    transitions, start, end = (torch.randn(*n, generator=generator).to(dtype) for n in ((size, size), (size,), (size,)))
+    if masked:
+        excluded = torch.rand(size, size, generator=generator) < 0.5
+        transitions = transitions.masked_fill(excluded & ~torch.eye(size, dtype=torch.bool), -torch.inf)
+        start = start.masked_fill((torch.rand(size, generator=generator) < 0.5) & (torch.arange(size) > 0), -torch.inf)
+    lengths = torch.randint(length // 4, length + 1, (rows, 1), generator=generator)
+    mask = torch.arange(length) < lengths
+    uniforms = torch.rand(rows, 1, length, dtype=torch.float64, generator=generator)
+    wide = (transitions.double(), start.double(), end.double())
+    tags = reference.sample(torch.zeros(rows, length, size).double(), mask, *wide, uniforms)[:, 0]
+    return emissions, tags, mask, transitions, start, end
+
+
+def _true_gradients(
+    upstream: torch.Tensor, emissions: torch.Tensor, tags: torch.Tensor, mask: torch.Tensor, *parameters
+):
+    """Losses and gradients in float64 by differentiating the reference, zero on what is excluded."""
+    inputs = [one.detach().double().clone().requires_grad_() for one in (emissions, *parameters)]
+    losses = reference.negative_log_likelihood(inputs[0], tags, mask, *inputs[1:])
+    found = torch.autograd.grad(losses, inputs, upstream.double())
+    return losses.detach(), [
+        one.masked_fill(part.detach() == -torch.inf, 0) for one, part in zip(found, inputs, strict=True)
+    ]
+
+
+def _gradients(backend, upstream: torch.Tensor, *lattice):
+    losses, saved = backend.forward(*lattice)
+    return losses, backend.backward(upstream, saved, *lattice)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 58.0, 250.0, 1e4])
+@pytest.mark.parametrize("shape", [(1, 40, 33), (7, 30, 9), (9, 24, 37)])
+def test_loss_and_gradients_are_exact_at_any_range(backend, masked: bool, scale: float, shape: tuple) -> None:
+    lattice = _lattice(*shape, masked=masked, scale=scale)
+    upstream = torch.linspace(-1, 2, shape[0], dtype=torch.float64)
+    losses, found = _gradients(backend, upstream, *lattice)
+    true_losses, true = _true_gradients(upstream, *lattice)
+    torch.testing.assert_close(losses, true_losses, rtol=1e-6, atol=1e-9 * scale)
+    for one, other in zip(found, true, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_float32_transition_gradient_of_long_rows_is_within_a_ten_thousandth(backend) -> None:
+    lattice = _lattice(32, 512, 9, masked=False, scale=3.0, dtype=torch.float32)
+    upstream = torch.ones(32)
+    losses, found = _gradients(backend, upstream, *lattice)
+    true_losses, true = _true_gradients(upstream, *lattice)
+    torch.testing.assert_close(losses.double(), true_losses, rtol=1e-6, atol=0)
+    assert (found[1].double() - true[1]).abs().max() < 1e-4
+    assert (found[0].double() - true[0]).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_mass_lost_on_both_ways_is_noticed(backend) -> None:
+    """The best path, all O, falls 800 nats behind from either end, 10 at a time: both ways lose it, and agree."""
+    length, ends = 180, 80
+    emissions = torch.zeros(1, length, 3, dtype=torch.float64)
+    emissions[0, :ends, 1:] = torch.tensor([10.0, -20.0])
+    emissions[0, ends:-ends, 1:] = -100.0
+    emissions[0, -ends:, 1:] = torch.tensor([-20.0, 10.0])
+    transitions = torch.full((3, 3), -torch.inf, dtype=torch.float64).fill_diagonal_(0)
+    transitions[1, 2] = 0
+    mask = torch.ones(1, length, dtype=torch.bool)
+    paths = torch.tensor([[0] * length] + [[1] * n + [2] * (length - n) for n in range(length + 1)])  # all there are
+    scores = emissions[0].gather(1, paths.T).sum(0)
+    edges = torch.zeros(2, 3, dtype=torch.float64)
+    assert backend.forward(emissions, None, mask, transitions, *edges)[0].item() == pytest.approx(scores.logsumexp(0))
+    shares = torch.einsum("p,ptd->td", scores.softmax(0), torch.nn.functional.one_hot(paths).double())
+    torch.testing.assert_close(backend.marginals(emissions, mask, transitions, *edges)[0], shares)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_positions_that_are_off_are_never_read(backend) -> None:
+    emissions, tags, mask, *parameters = _lattice(6, 20, 9, masked=True)
+    poisoned = emissions.masked_fill(~mask[..., None], torch.nan)
+    wrong_tags = tags.masked_fill(~mask, 10**6)
+    upstream = torch.ones(6, dtype=torch.float64)
+    expected = _gradients(backend, upstream, emissions, tags, mask, *parameters)
+    found = _gradients(backend, upstream, poisoned, wrong_tags, mask, *parameters)
+    assert torch.equal(found[0], expected[0])
+    assert all(torch.equal(one, other) for one, other in zip(found[1], expected[1], strict=True))
+    assert torch.equal(
+        backend.viterbi(poisoned, mask, *parameters).tags, backend.viterbi(emissions, mask, *parameters).tags
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(1, 7, 5), (6, 30, 9), (5, 12, 37), (4, 3, 170)])
+def test_paths_are_those_of_the_reference(backend, shape: tuple) -> None:
+    emissions, _, mask, *parameters = _lattice(*shape, masked=True, scale=3.0)
+    mask = mask & (torch.rand(mask.shape, generator=torch.Generator().manual_seed(1)) < 0.8)
+    uniforms = torch.rand(shape[0], 5, shape[1], dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    for rounded in (emissions, emissions.round()):  # rounded scores have ties
+        found, true = (module.viterbi(rounded, mask, *parameters) for module in (backend, reference))
+        assert torch.equal(found.tags, true.tags)
+        assert torch.equal(found.scores, true.scores)
+        found, true = (module.nbest(rounded, mask, *parameters, 3) for module in (backend, reference))
+        exists = true.scores > -torch.inf
+        assert torch.equal(found.scores, true.scores)
+        assert torch.equal(found.tags[exists], true.tags[exists])
+    drawn, true_draws = (module.sample(emissions, mask, *parameters, uniforms) for module in (backend, reference))
+    assert torch.equal(drawn, true_draws)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_gold_path_out_of_range_or_excluded_costs_infinitely_and_leaves_other_rows_alone(backend) -> None:
+    emissions, tags, mask, *parameters = _lattice(5, 12, 9, masked=True)
+    upstream = torch.ones(5, dtype=torch.float64)
+    _, good = _gradients(backend, upstream, emissions, tags, mask, *parameters)
+    spoilt = tags.clone()
+    spoilt[2, 0] = 9
+    losses, found = _gradients(backend, upstream, emissions, spoilt, mask, *parameters)
+    assert losses[2] == torch.inf
+    assert losses.isfinite().sum() == 4
+    assert all(one.isfinite().all() for one in found)
+    others = torch.tensor([0, 1, 3, 4])
+    assert torch.equal(found[0][others], good[0][others])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_without_positions_or_without_a_path(backend) -> None:
+    emissions, _, mask, transitions, start, end = _lattice(5, 8, 9, masked=True)
+    mask = mask.clone()
+    mask[1] = False
+    emissions[3, mask[3].nonzero()[0, 0]] = -torch.inf
+    log_z, saved = backend.forward(emissions, None, mask, transitions, start, end)
+    assert log_z[1] == 0
+    assert log_z[3] == -torch.inf
+    upstream = torch.ones(5, dtype=torch.float64)
+    found = backend.backward(upstream, saved, emissions, None, mask, transitions, start, end)
+    assert all(one.isfinite().all() for one in found)
+    assert (found[0][[1, 3]] == 0).all()
+    assert backend.viterbi(emissions, mask, transitions, start, end).scores.tolist()[3] == -torch.inf
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_nan_at_a_labelled_position_is_seen_in_every_answer(backend) -> None:
+    emissions, tags, mask, *parameters = _lattice(5, 8, 9, masked=False)
+    emissions[2, 0, 4] = torch.nan
+    losses, _ = backend.forward(emissions, tags, mask, *parameters)
+    scores = backend.viterbi(emissions, mask, *parameters).scores
+    assert losses.isnan().nonzero().tolist() == [[2]]
+    assert scores.isnan().nonzero().tolist() == [[2]]
+
+
+def test_one_sequence_of_a_hundred_thousand_tokens() -> None:
+    emissions = torch.zeros(1, 100_000, 9)
+    mask = torch.ones(1, 100_000, dtype=torch.bool)
+    zeros = (torch.zeros(9, 9), torch.zeros(9), torch.zeros(9))
+    losses, found = _gradients(cpu, torch.ones(1), emissions, torch.zeros(1, 100_000, dtype=torch.long), mask, *zeros)
+    assert losses.item() == pytest.approx(100_000 * np.log(9), rel=1e-6)
+    assert found[0][0, :, 1:].numpy() == pytest.approx(1 / 9, rel=1e-6)
+
+
+def test_two_threads_at_once_get_the_same_answers_as_one() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        lattice = _lattice(64, 256, 9, masked=True)
+        upstream = torch.ones(64, dtype=torch.float64)
+        expected = _gradients(cpu, upstream, *lattice)
+        found: list = [None] * 4
+
+        def work(n: int) -> None:
+            for _ in range(5):
+                found[n] = _gradients(cpu, upstream, *lattice)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        torch.set_num_threads(before)
+    for losses, gradients in found:
+        assert torch.equal(losses, expected[0])
+        assert all(torch.equal(one, other) for one, other in zip(gradients, expected[1], strict=True))
+
+
+def test_the_number_of_threads_changes_no_loss() -> None:
+    before = torch.get_num_threads()
+    lattice = _lattice(64, 256, 9, masked=True)
+    answers = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            answers.append(cpu.forward(*lattice)[0])
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*answers)
+
+
+def _run(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+SMALL = """
+import numpy as np
+from maskedcrf.crf.cpu_sums import masses
+masses(np.zeros(3))
+print(sum(masses.stats.cache_hits.values()))
+"""
+
+
+def test_a_second_process_starts_without_compiling(tmp_path: Path) -> None:
+    assert _run(SMALL, NUMBA_CACHE_DIR=str(tmp_path)) == "0"
+    assert _run(SMALL, NUMBA_CACHE_DIR=str(tmp_path)) == "1"
+
+
+def test_nowhere_to_keep_the_compiled_code_is_no_error() -> None:
+    assert _run("import numba.core.caching as caching; caching.CacheImpl._locator_classes = []" + SMALL) == "0"
+
+
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    code = """
+import os, torch
+from maskedcrf.crf import cpu
+torch.set_num_threads(2)
+given = (torch.zeros(64, 256, 9), torch.ones(64, 256, dtype=torch.bool), torch.zeros(9, 9), *torch.zeros(2, 9))
+cpu.viterbi(*given)
+child = os.fork()
+if child == 0:
+    cpu.viterbi(*given)
+    os._exit(0)
+print(os.waitpid(child, 0)[1])
+"""
+    assert _run(code) == "0"
