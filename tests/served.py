@@ -71,9 +71,9 @@ async def connected(limits: Limits | None = None, **options: Any) -> AsyncIterat
     from maskedcrf.deploy.server import create_app
 
     app = create_app(build_tagger(), limits=limits, **options)
-    async with app.router.lifespan_context(app):
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            yield client
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
+    async with app.router.lifespan_context(app), client:
+        yield client
 
 
 @contextmanager

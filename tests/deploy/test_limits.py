@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from served import TEXT, asynchronous, connected, listening, say
 
 from maskedcrf.deploy.limits import Budget, Limits, parse
+from maskedcrf.deploy.listen import listening as open_socket
 
 JSON = {"Content-Type": "application/json"}
 
@@ -178,3 +180,10 @@ def test_a_slow_client_is_given_up_and_keeps_nobody_else_waiting(monkeypatch: py
         assert say(address) == b""
         assert time.monotonic() - begun < 10
         assert httpx.get(f"http://localhost:{address[1]}/health").status_code == 200
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    with open_socket("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import logging
 import math
+import socket
+import sys
 
 import pytest
 from served import LEGAL, SCORES, TAGS, TEXT, asynchronous, build_tagger, connected
@@ -212,3 +214,20 @@ async def test_the_model_s_own_mode_is_kept_and_its_weights_are_left_alone() -> 
         await client.post("/lattice", json={"text": TEXT})
         assert (await client.get("/health")).json()["mask"] == tagger.mask == "train"
     assert all((value == before[name]).all() for name, value in tagger.model.state_dict().items())
+
+
+CONNECTIONS: list[object] = []
+sys.addaudithook(lambda event, details: CONNECTIONS.append(details) if event == "socket.connect" else None)
+
+
+@asynchronous
+async def test_serving_opens_no_connection() -> None:
+    before = len(CONNECTIONS)
+    async with connected() as client:
+        for path in ("/tag", "/lattice"):
+            assert (await client.post(path, json={"text": TEXT})).status_code == 200
+        await client.get("/")
+    assert CONNECTIONS[before:] == []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        socket.create_connection(listener.getsockname()).close()
+    assert len(CONNECTIONS) == before + 1  # the hook does see them

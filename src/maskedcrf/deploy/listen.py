@@ -65,11 +65,11 @@ def serve(
 ) -> None:
     """Serve until interrupted; what has begun is answered first.
 
-    `hosts` are further names the server answers to. One that listens to this machine alone answers to this
-    machine's names only; one that others reach answers to any name, unless names are given.
+    `hosts` are names the server answers to besides localhost. Without them, one that listens to this machine alone
+    answers to no other name, and one that others reach answers to any.
     """
-    own = LOOPBACK if host in {*LOOPBACK, "::1"} else frozenset[str]()
-    server = build_server(tagger, hosts=own | set(hosts) or None, limits=limits)
+    named = bool(hosts) or host in {*LOOPBACK, "::1"}
+    server = build_server(tagger, hosts=LOOPBACK | set(hosts) if named else None, limits=limits)
     with listening(host, port) as listener:
         number = listener.getsockname()[1]
         announce(f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}")
@@ -90,8 +90,11 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that takes connections; port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         # create_server's own message repeats the address; a name that is not found has a number of another kind.
         reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
         raise MaskedCRFError(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from error
+    # An answer goes out in two writes; without this the second waits some 40 ms for the first to be acknowledged.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener

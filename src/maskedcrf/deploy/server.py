@@ -39,6 +39,8 @@ PAGE = {
     "/lattice.js": ("lattice.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+# Whatever collector the process is set up for, no request is told to it. Older FastAPIs have none and ignore this.
+SILENT: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 POSTED = (400, 408, 413, 415, 422, 500, 503, 504)
 
 
@@ -135,6 +137,7 @@ def create_app(tagger: Tagger, *, limits: Limits | None = None, hosts: Collectio
         docs_url=None,  # both would load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
+        telemetry=SILENT,
     )
     app.router.route_class = _bounded_route(limits, bodies)
     app.add_middleware(Guard, hosts=hosts, metrics=metrics)
