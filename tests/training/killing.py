@@ -23,6 +23,7 @@ torch.set_num_threads(1)  # threads do not survive a fork
 
 from small_corpus import SMALL, corpus  # noqa: E402
 
+import maskedcrf.training.run  # noqa: E402, F401  (imported on use: once here, not in every child)
 from maskedcrf.tagger import Tagger, atomic  # noqa: E402
 
 SETTINGS = {**SMALL, "epochs": 2, "checkpoint_steps": 1, "encoder": {"words": 16, "lstm_hidden": 16}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def make_run(work=None, **more) -> loop.Run:
     settings = Settings.of({**SMALL, **more}).resolved(30)
     data = build_corpus(corpus(30), corpus(8, 1), None, settings)
     torch.manual_seed(settings.seed)
-    return loop.Run(_build(data, settings), data, settings, work=work)
+    return loop.Run(_build(data, settings), data, settings, work=work, fingerprint=data.fingerprint(settings))
 
 
 def weights(model) -> dict[str, torch.Tensor]:
@@ -110,6 +111,23 @@ def test_the_callers_random_numbers_are_left_alone():
     torch.manual_seed(3), random.seed(3), np.random.seed(3)
     Tagger.train(corpus(8), corpus(2, 1), **{**SMALL, "epochs": 1})
     assert (torch.rand(1).item(), random.random(), np.random.rand()) == expected
+
+
+@pytest.mark.parametrize("name", ["nonsense", "tensorboard"])
+def test_a_tracker_that_is_not_there_is_said_before_training(name, tmp_path):
+    pytest.importorskip("accelerate")
+    if name != "nonsense" and (find_spec("tensorboard") or find_spec("tensorboardX")):
+        pytest.skip("this one is installed")
+    with pytest.raises(MaskedCRFError, match=name):
+        Tagger.train(corpus(8), **{**SMALL, "tracker": name, "output": tmp_path / "model"})
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:77"])
+def test_a_device_that_is_not_there_is_refused_in_one_line(device):
+    with pytest.raises(MaskedCRFError, match=device) as error:
+        Tagger.train(corpus(8), **{**SMALL, "device": device})
+    assert "\n" not in str(error.value)
 
 
 def test_a_finished_run_is_loaded_and_anything_else_is_left_alone(tmp_path):

@@ -24,8 +24,12 @@ from maskedcrf.tags.segments import Segment, encode
 Text = str | Sequence[str]
 """Raw text, or a list of tokens."""
 
-BATCH_TOKENS = {"cpu": 2048, "cuda": 32768}
-"""Padded tokens in one forward pass: enough to keep the device busy, small enough for its caches."""
+BATCH_TOKENS = {"cpu": 256, "cpu lstm": 2048, "cuda": 32768}
+"""Padded tokens in one forward pass: enough to keep the device busy, small enough for its caches (measured).
+
+A transformer fills a core with few tokens, and small batches pad less; an LSTM steps through a batch word by word and
+wants it wide.
+"""
 BUFFER = 64
 """Batches' worth of sentences read ahead, so that neighbours in length can share a batch."""
 MOST = 256
@@ -76,7 +80,7 @@ def stream(
     model: TaggerModel, items: Iterable[Item], *, question: Question, batch_tokens: int | None = None
 ) -> Iterator[Prediction]:
     """A prediction for each item, in order; memory holds one buffer of them, whatever their number."""
-    limit = batch_tokens or BATCH_TOKENS.get(model.device.type, BATCH_TOKENS["cuda"])
+    limit = batch_tokens or default_batch_tokens(model)
     numbered = enumerate(items)
     while buffer := _take(numbered, limit * BUFFER):
         first = buffer[0][0]
@@ -86,6 +90,14 @@ def stream(
             for (number, _), answer in zip(chosen, _answer(model, chosen, question), strict=True):
                 answers[number] = answer
         yield from (answers.pop(first + place) for place in range(len(buffer)))
+
+
+def default_batch_tokens(model: TaggerModel) -> int:
+    """The batch that suits the model on its device."""
+    device = model.device.type
+    if device == "cpu" and model.encoder.config.lstm_layers:
+        return BATCH_TOKENS["cpu lstm"]
+    return BATCH_TOKENS.get(device, BATCH_TOKENS["cuda"])
 
 
 def _take(numbered: Iterator[tuple[int, Item]], tokens: int) -> list[tuple[int, Item]]:

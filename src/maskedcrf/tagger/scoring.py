@@ -14,7 +14,7 @@ from maskedcrf.errors import DataError
 from maskedcrf.evaluation.audit import Cells, audit
 from maskedcrf.evaluation.counts import Counts, Tally, count
 from maskedcrf.tagger.model import TaggerModel, to_device
-from maskedcrf.tagger.predict import BATCH_TOKENS, MOST
+from maskedcrf.tagger.predict import MOST, default_batch_tokens
 from maskedcrf.tagger.reading import converted
 from maskedcrf.tags.scheme import Scheme
 
@@ -67,7 +67,7 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     losses: list[float] = []
     was_training = model.training
     model.eval()
-    limit = BATCH_TOKENS.get(model.device.type, BATCH_TOKENS["cuda"])
+    limit = default_batch_tokens(model)
     for batch in prediction_batches([len(sentence.tokens) for sentence in sentences], size=MOST, tokens=limit):
         places = [place for place in batch if sentences[place].tokens]
         if not places:

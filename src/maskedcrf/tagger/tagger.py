@@ -17,7 +17,7 @@ from maskedcrf.errors import DataError
 from maskedcrf.tagger import folder, predict
 from maskedcrf.tagger.allowed import Fixed, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
-from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.model import TaggerModel, known_device
 from maskedcrf.tagger.predict import Item, Question, Text
 from maskedcrf.tagger.results import Prediction
 from maskedcrf.tagger.scoring import Scores, score
@@ -75,7 +75,7 @@ class Tagger:
 
     def to(self, device: str | torch.device) -> Tagger:
         """The same tagger, its weights moved to this device."""
-        self.model.to(device)
+        self.model.to(known_device(device))
         return self
 
     @overload
@@ -159,8 +159,9 @@ class Tagger:
     @classmethod
     def load(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> Tagger:
         """The tagger of a model folder; nothing in the folder is ever run as code."""
+        place = known_device(device)
         model, output_scheme, record = folder.load(Path(directory))
-        return cls(model.to(device).eval(), output_scheme=output_scheme, record=record)
+        return cls(model.to(place).eval(), output_scheme=output_scheme, record=record)
 
 
 def _gazetteer(names: Mapping[str, str] | None) -> Gazetteer | None:

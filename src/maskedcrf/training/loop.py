@@ -63,13 +63,14 @@ class Run:
     processes: Processes = field(default_factory=Processes)
     work: Path | None = None
     """Where checkpoints go; None for none."""
+    fingerprint: str = ""
+    """Of settings and data: a checkpoint of another run is not gone on with."""
     state: State = field(default_factory=State)
     best: dict[str, Tensor] | None = None
     """The weights of the best epoch so far."""
 
     def __post_init__(self) -> None:
         self.optimiser = build_optimiser(self.model, self.settings.optim)
-        self.fingerprint = self.corpus.fingerprint(self.settings)
         dtype = _precision(self.settings, self.model.device)
         self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
         self.dtype = dtype

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from maskedcrf.tagger.model import known_device
+
 
 @dataclass(frozen=True, slots=True)
 class Processes:
@@ -69,7 +71,7 @@ def joined(device: torch.device) -> Iterator[Processes]:
 def choose_device(name: str) -> torch.device:
     """The device of this name; `auto` is this process's GPU, if there is one."""
     if name != "auto":
-        return torch.device(name)
+        return known_device(name)
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))

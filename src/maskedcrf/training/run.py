@@ -52,7 +52,7 @@ def train(
         seed_all(chosen.seed, "model")
         model = _build(corpus, chosen).to(device)
         work = _work_folder(target, overwrite=overwrite and processes.first)
-        run = Run(model, corpus, chosen, processes, work)
+        run = Run(model, corpus, chosen, processes, work, fingerprint)
         resume(run)
         _drive(run, bar=bar and processes.first)
         tagger = _tagger(run)
@@ -122,7 +122,7 @@ def _tagger(run: Run) -> Tagger:
             illegal="retain+discard",
             head=settings.head,
             mask=settings.mask,
-            encoder=encoder.transformer or encoder.elmo or encoder.vectors or "words",
+            encoder=Path(encoder.transformer or encoder.elmo or encoder.vectors or "words").name,
             seeds=settings.seed,
         ),
         fingerprint=run.fingerprint,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,8 +84,15 @@ def tracked(name: str | None, folder: Path | None, settings: dict[str, Any]) -> 
         from accelerate import Accelerator
     except ImportError as error:
         raise MissingExtraError("trackers need accelerate: pip install 'maskedcrf[transformers]'") from error
-    accelerator = Accelerator(log_with=name, project_dir=str(folder or Path.cwd()))
-    accelerator.init_trackers("maskedcrf", config=dict(flat(settings)))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it only warns of what is not installed; we refuse
+            accelerator = Accelerator(log_with=name, project_dir=str(folder or Path.cwd()))
+        accelerator.init_trackers("maskedcrf", config=dict(flat(settings)))
+    except (ValueError, ImportError) as error:
+        raise MissingExtraError(f"tracker {name!r}: {str(error).splitlines()[0]}") from error
+    if not accelerator.trackers:
+        raise MissingExtraError(f"tracker {name!r} is not installed: pip install {name}")
     try:
         yield accelerator
     finally:
