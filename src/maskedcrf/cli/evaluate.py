@@ -38,8 +38,8 @@ def run(
 ) -> None:
     """Score predicted tags against gold tags: conlleval's report to the byte in a pipe, a table on a terminal.
 
-    Gold and predicted tags stand in the last two columns unless you say otherwise. The settings behind the
-    figures go to standard error as one line.
+    Gold and predicted tags stand in the last two columns unless you say otherwise. F1 with illegal segments
+    retained and discarded, and the settings behind it, go to standard error.
 
     \b
     Example:
@@ -52,7 +52,9 @@ def run(
     from maskedcrf.evaluation.counts import Counts, count
     from maskedcrf.tags.scheme import Scheme
 
-    rules = ["retain", "discard"] if strategy is Rule.both else [strategy.value]
+    # What is done with illegal segments decides the score, so that both readings are always told.
+    rules = ["retain", "discard"] if strategy in (Rule.retain, Rule.discard, Rule.both) else [strategy.value]
+    asked = rules if strategy is Rule.both else [strategy.value]
     scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
     totals = {rule: Counts() for rule in rules}
     for chunk in chunks(files, comment=comment, keep_docstart=True):
@@ -62,14 +64,15 @@ def run(
                 totals[rule] += count(*sides, scheme=scheme_, strategy=rule)
     results = {rule: Evaluation(total, scheme_.name, rule, ",".join(files)) for rule, total in totals.items()}
     if as_json:
-        answers = {rule: result.to_dict() for rule, result in results.items()}
+        answers = {rule: results[rule].to_dict() for rule in asked}
         print_json(answers if len(answers) > 1 else next(iter(answers.values())))
         return
-    for result in results.values():
+    for rule in asked:
         if sys.stdout.isatty():
-            _show(result)
+            _show(results[rule])
         else:
-            print(result.report(), end="")
+            print(results[rule].report(), end="")
+    for result in results.values():
         note(f"f1 {result.f1:.2f} | {result.signature}")
 
 
