@@ -1,0 +1,403 @@
+"""The CRF layer against its peers, in one run: loss with gradients, decoding, memory, cost by length, share of a step.
+
+Candidates take turns, so that a busy machine is unfair to none; on the CPU figures are minima, on the GPU medians of
+wall time. Nothing of ours is timed whose loss or gradients differ from the reference in float64, and no peer whose
+loss does. Ours runs with the BIO constraint on; the peers run without, which is their fastest way.
+
+    python -m benchmarks.crf [--device cpu|cuda] [--threads 2] [--quick] [--plot]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from benchmarks.peers import PEERS, Parameters
+from maskedcrf import Constraints, MaskedCRF, __version__
+from maskedcrf.crf import reference
+
+RESULTS = Path(__file__).parent / "results"
+SHAPES = [(32, 64, 9), (32, 128, 9), (32, 512, 9), (32, 128, 37), (128, 64, 9), (1, 64, 9), (1, 512, 33), (8, 512, 159)]
+GPU_SHAPES = [*SHAPES, (256, 512, 9), (64, 512, 37)]
+QUICK_SHAPES = [(4, 16, 9), (1, 12, 5)]
+MEMORY_SHAPE = (64, 512, 37)
+LENGTHS, BATCHES, SIZES = (64, 128, 256, 512, 1024, 2048), (8, 16, 32, 64, 128, 256), (5, 9, 17, 33, 65, 129)
+LONGEST = 100_000
+OURS = "maskedcrf"
+Shape = tuple[int, int, int]
+
+
+class Case(NamedTuple):
+    """A ragged batch of BIO sentences, and the parameters that every candidate gets."""
+
+    rules: Constraints
+    emissions: Tensor
+    tags: Tensor
+    mask: Tensor
+    parameters: Parameters
+
+
+class Candidate(NamedTuple):
+    """What is timed: a training step of the layer alone, decoding to lists, decoding to a tensor."""
+
+    step: Callable[[], Any]
+    decode: Callable[[], Any] | None = None
+    decode_tensor: Callable[[], Any] | None = None
+
+
+def make_case(shape: Shape, device: str) -> Case:
+    """Lengths uniform in [T / 4, T], at least one full; gold drawn from the legal paths."""
+    rows, length, size = shape
+    generator = torch.Generator().manual_seed(rows * length * size)
+    tags = ["O", *(f"{prefix}-{n}" for n in range((size - 1) // 2) for prefix in "BI")]
+    rules = Constraints.from_scheme(tags, "BIO")
+    emissions = torch.randn(shape, generator=generator)
+    lengths = torch.randint(max(2, length // 4), length + 1, (rows, 1), generator=generator)
+    lengths[0] = length
+    mask = torch.arange(length) < lengths
+    parameters = {
+        name: torch.randn(*of, generator=generator) * 0.1
+        for name, of in (("start", (size,)), ("end", (size,)), ("transitions", (size, size)))
+    }
+    gold = MaskedCRF(rules, backend="plain").sample(emissions, mask, generator=generator)[:, 0].clamp(min=0)
+    parameters = {name: value.to(device) for name, value in parameters.items()}
+    return Case(rules, emissions.to(device).requires_grad_(), gold.to(device), mask.to(device), parameters)
+
+
+def _step(case: Case, parameters: list[Tensor], loss: Callable[[], Tensor]) -> Callable[[], Any]:
+    wanted = [case.emissions, *parameters]
+    return lambda: torch.autograd.grad(loss(), wanted, allow_unused=True)
+
+
+def our_layer(case: Case, backend: str, mask: Any = "train") -> MaskedCRF:
+    """Our layer with the parameters of the case."""
+    crf = MaskedCRF(case.rules, backend=backend, mask=mask).to(case.emissions.device)
+    names = {"start": "start_transitions", "end": "end_transitions", "transitions": "transitions"}
+    crf.load_state_dict({names[name]: value for name, value in case.parameters.items()})
+    return crf
+
+
+def our_candidates(case: Case) -> dict[str, Candidate]:
+    """Ours on every backend that this machine has, each held to the reference first."""
+    backends = ("gpu", "plain") if case.emissions.is_cuda else ("cpu", "plain")
+    found = {}
+    for backend in backends:
+        crf = our_layer(case, backend)
+        _verify(case, crf, backend)
+        found[f"{OURS} {backend}"] = Candidate(
+            _step(case, list(crf.parameters()), lambda crf=crf: crf(case.emissions, case.tags, case.mask)),
+            lambda crf=crf: crf.decode(case.emissions, case.mask),
+            lambda crf=crf: crf.decode_tensor(case.emissions, case.mask),
+        )
+    if case.emissions.is_cuda:
+        found[f"{OURS} gpu graph"] = _captured(found[f"{OURS} gpu"])
+    return found
+
+
+def _captured(candidate: Candidate) -> Candidate:
+    """The same work replayed from a CUDA graph."""
+
+    def capture(work: Callable[[], Any] | None) -> Callable[[], Any]:
+        assert work is not None
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                work()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kept = work()
+
+        def replay(kept: Any = kept) -> None:
+            graph.replay()
+
+        return replay
+
+    return Candidate(capture(candidate.step), None, capture(candidate.decode_tensor))
+
+
+def _verify(case: Case, crf: MaskedCRF, backend: str) -> None:
+    """Refuse to time what is wrong: loss and all gradients against the reference in float64."""
+    wanted = [case.emissions, *crf.parameters()]
+    loss = crf(case.emissions, case.tags, case.mask)
+    found = [loss, *torch.autograd.grad(loss, wanted)]
+    exact = our_layer(case, "reference").double()
+    emissions = case.emissions.detach().double().requires_grad_()
+    true_loss = exact(emissions, case.tags, case.mask)
+    true = [true_loss, *torch.autograd.grad(true_loss, [emissions, *exact.parameters()])]
+    for one, other in zip(found, true, strict=True):
+        if not torch.allclose(one.double(), other, rtol=1e-5, atol=1e-5):
+            worst = (one.double() - other).abs().max().item()
+            raise SystemExit(
+                f"backend {backend} differs from float64 by {worst:.1e} at {tuple(emissions.shape)}: not timed"
+            )
+
+
+def peer_candidates(case: Case) -> tuple[dict[str, Candidate], dict[str, str]]:
+    """The peers that can be imported and whose loss is right; and why the others are not timed."""
+    values = [case.parameters[name].double() for name in ("transitions", "start", "end")]
+    with torch.no_grad():
+        expected = (
+            reference.negative_log_likelihood(case.emissions.double(), case.tags, case.mask, *values).mean().item()
+        )
+    found, refused = {}, {}
+    for name, build in PEERS.items():
+        try:
+            peer = build(case.parameters)
+            loss = lambda peer=peer: peer.loss(case.emissions, case.tags, case.mask)  # noqa: E731
+            given = loss().item()
+        except (ImportError, RuntimeError, ValueError, IndexError) as error:
+            refused[name] = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+            continue
+        if abs(given - expected) > 1e-3 * abs(expected):
+            refused[name] = f"loss {given:.4f} instead of {expected:.4f}"
+            continue
+        decode = peer.decode and (lambda peer=peer: peer.decode(case.emissions.detach(), case.mask))
+        found[name] = Candidate(_step(case, peer.parameters, loss), decode)
+    return found, refused
+
+
+def measure(works: dict[str, Callable[[], Any]], device: str, seconds: float) -> dict[str, float]:
+    """Seconds of one call of each, in turns; a slow one has fewer turns, a fast one several calls a turn."""
+    once = {name: _timed(work, device, 2)[-1] for name, work in works.items()}
+    found: dict[str, list[float]] = {name: [] for name in works}
+    begin = time.perf_counter()
+    while min(map(len, found.values())) < 2 or time.perf_counter() - begin < seconds:
+        for name, work in works.items():
+            if len(found[name]) < 3 or sum(found[name]) < seconds:
+                found[name] += _timed(work, device, max(1, min(30, int(0.02 / once[name]))))
+    pick = statistics.median if device == "cuda" else min
+    return {name: pick(times) for name, times in found.items()}
+
+
+def _timed(work: Callable[[], Any], device: str, calls: int) -> list[float]:
+    times = []
+    for _ in range(calls):
+        if device == "cuda":
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return times
+
+
+def by_shape(shapes: list[Shape], device: str, seconds: float) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """For each shape and kind of work, seconds by candidate."""
+    rows, refused = [], {}
+    for shape in shapes:
+        case = make_case(shape, device)
+        peers, why_not = peer_candidates(case)
+        refused.update({f"{name} at {'x'.join(map(str, shape))}": reason for name, reason in why_not.items()})
+        candidates = {**our_candidates(case), **peers}
+        for kind in ("step", "decode", "decode_tensor"):
+            works = {name: work for name, one in candidates.items() if (work := getattr(one, kind))}
+            if kind == "decode_tensor":  # peers have lists only: that is what they take to give an answer
+                works.update({name: one.decode for name, one in peers.items() if one.decode})
+            rows.append({"shape": shape, "work": kind, "seconds": measure(works, device, seconds)})
+        report_shape(rows[-3:])
+    return rows, refused
+
+
+def ratios(row: dict[str, Any]) -> dict[str, float]:
+    """How many times faster each of ours is than the best peer of the same run."""
+    peers = [seconds for name, seconds in row["seconds"].items() if not name.startswith(OURS)]
+    ours = {name: seconds for name, seconds in row["seconds"].items() if name.startswith(OURS)}
+    return {name: min(peers) / seconds for name, seconds in ours.items()} if peers else {}
+
+
+def report_shape(rows: list[dict[str, Any]]) -> None:
+    """One line for each kind of work."""
+    for row in rows:
+        peers = {name: s for name, s in row["seconds"].items() if not name.startswith(OURS)}
+        best = min(peers, key=peers.__getitem__) if peers else "no peer"
+        shown = "  ".join(f"{name.removeprefix(OURS + ' ')} {value:.1f}x" for name, value in ratios(row).items())
+        milliseconds = "  ".join(f"{name} {1e3 * s:.3f}" for name, s in row["seconds"].items())
+        print(f"{'x'.join(map(str, row['shape'])):>12} {row['work']:<13} {shown}  (best peer {best})")
+        print(f"{'':>26} ms: {milliseconds}", flush=True)
+
+
+def by_axis(device: str, seconds: float, quick: bool) -> dict[str, list[dict[str, Any]]]:
+    """Seconds of a step as one axis grows, for the plots: ours everywhere, two peers where they are not too slow."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for axis, shapes in (
+        ("length", [(16, length, 9) for length in LENGTHS]),
+        ("batch", [(batch, 64, 9) for batch in BATCHES]),
+        ("tags", [(16, 64, size) for size in SIZES]),
+    ):
+        found[axis] = []
+        for shape in shapes[:2] if quick else shapes:
+            case = make_case(shape, device)
+            peers, _ = peer_candidates(case) if max(shape[:2]) <= 512 else ({}, {})
+            works = {name: one.step for name, one in {**our_candidates(case), **peers}.items()}
+            found[axis].append({"shape": shape, "seconds": measure(works, device, seconds / 4)})
+    return found
+
+
+def one_long_sequence(device: str, length: int) -> dict[str, float]:
+    """Seconds for one sequence with every position on."""
+    case = make_case((1, length, 9), device)
+    crf = our_layer(case, "auto")
+    step = _step(case, list(crf.parameters()), lambda: crf(case.emissions, case.tags, case.mask))
+    works = {"step": step, "decode": lambda: crf.decode(case.emissions, case.mask)}
+    return {"tokens": length, **measure(works, device, 1.0)}
+
+
+def peak_memory(name: str, shape: Shape, device: str) -> int:
+    """Bytes that a step of one candidate needs at its peak, beyond the batch; on the CPU in a process of its own."""
+    if device == "cuda":
+        work = _one(name, make_case(shape, device)).step
+        work()
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        work()
+        return torch.cuda.max_memory_allocated() - before
+    command = [sys.executable, "-m", "benchmarks.crf", "--peak", name, "--shape", "x".join(map(str, shape))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
+    return int(done.stdout.split()[-1])
+
+
+def _one(name: str, case: Case) -> Candidate:
+    if name.startswith(OURS):
+        crf = our_layer(case, name.removeprefix(OURS + " "))
+        return Candidate(_step(case, list(crf.parameters()), lambda: crf(case.emissions, case.tags, case.mask)))
+    peer = PEERS[name](case.parameters)
+    return Candidate(_step(case, peer.parameters, lambda: peer.loss(case.emissions, case.tags, case.mask)))
+
+
+def _print_peak(name: str, shape: Shape) -> None:
+    """In a process of its own: a small step first, so that only the shape's own memory is counted."""
+    _one(name, make_case((2, 8, 9), "cpu")).step()
+    work = _one(name, make_case(shape, "cpu")).step
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    work()
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+
+
+def share_of_a_step(seconds: float) -> dict[str, float]:
+    """Seconds of a fine-tuning step, 32 x 128 tokens and 9 tags in bfloat16, by what stands on the encoder."""
+    from transformers import BertConfig, BertModel
+
+    case = make_case((32, 128, 9), "cuda")
+    encoder = BertModel(BertConfig(attn_implementation="sdpa"), add_pooling_layer=False).cuda().train()
+    head = torch.nn.Linear(768, 9).cuda()
+    tokens = torch.randint(0, 30000, case.mask.shape, device="cuda")
+    crf, peer = our_layer(case, "auto"), PEERS["pytorch-crf"](case.parameters)
+    target = case.tags.masked_fill(~case.mask, -100)
+    losses: dict[str, tuple[Callable[[Tensor], Tensor], list[Tensor]]] = {
+        "softmax": (lambda scores: torch.nn.functional.cross_entropy(scores.flatten(0, 1), target.flatten()), []),
+        OURS: (lambda scores: crf(scores, case.tags, case.mask), list(crf.parameters())),
+        "pytorch-crf": (lambda scores: peer.loss(scores.float(), case.tags, case.mask), peer.parameters),
+    }
+
+    def make(loss: Callable[[Tensor], Tensor], extra: list[Tensor]) -> Callable[[], None]:
+        optimizer = torch.optim.AdamW([*encoder.parameters(), *head.parameters(), *extra], lr=1e-5, fused=True)
+
+        def step() -> None:
+            with torch.autocast("cuda", torch.bfloat16):
+                scores = head(encoder(tokens, attention_mask=case.mask.long()).last_hidden_state)
+            loss(scores).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    return measure({name: make(*parts) for name, parts in losses.items()}, "cuda", seconds)
+
+
+def signature(device: str) -> dict[str, Any]:
+    """What the figures depend on."""
+    packages = ("torch", "numba", "numpy", "triton", "transformers", "pytorch-crf", "torch-struct")
+    found = {}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "maskedcrf": __version__,
+        "python": platform.python_version(),
+        "packages": found,
+        "processor": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if device == "cuda" else None,
+        "figures": "medians of wall time" if device == "cuda" else "minima of wall time",
+        "dtype": "float32",
+        "lengths": "uniform in [T/4, T]",
+        "constraint": "BIO for ours, none for peers",
+    }
+
+
+def run(device: str, *, quick: bool) -> dict[str, Any]:
+    """Everything, as one record."""
+    seconds = 0.05 if quick else 1.0
+    shapes = QUICK_SHAPES if quick else GPU_SHAPES if device == "cuda" else SHAPES
+    rows, refused = by_shape(shapes, device, seconds)
+    memory_shape = (4, 16, 9) if quick else MEMORY_SHAPE
+    ours = f"{OURS} {'gpu' if device == 'cuda' else 'cpu'}"
+    memory = {name: peak_memory(name, memory_shape, device) for name in (ours, f"{OURS} plain", "pytorch-crf")}
+    return {
+        "signature": signature(device),
+        "shapes": [{**row, "times_best_peer": ratios(row)} for row in rows],
+        "refused": refused,
+        "peak_memory": {"shape": memory_shape, "bytes": memory},
+        "axes": by_axis(device, seconds, quick),
+        "long": one_long_sequence(device, 1000 if quick else LONGEST),
+        "fine_tuning_step": share_of_a_step(5 * seconds) if device == "cuda" and not quick else None,
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run, print, and write the results file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="small shapes, a few seconds, writes nothing")
+    parser.add_argument("--plot", action="store_true", help="draw from the results files, run nothing")
+    parser.add_argument("--peak", help=argparse.SUPPRESS)
+    parser.add_argument("--shape", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")  # the peers' own
+    torch.set_num_threads(given.threads)
+    if given.peak:
+        rows, length, size = map(int, given.shape.split("x"))
+        _print_peak(given.peak, (rows, length, size))
+        return
+    if not given.plot:
+        record = run(given.device, quick=given.quick)
+        print(
+            json.dumps({key: record[key] for key in ("peak_memory", "long", "fine_tuning_step", "refused")}, indent=1)
+        )
+        if given.quick:
+            return
+        RESULTS.mkdir(exist_ok=True)
+        target = RESULTS / f"crf-{'gpu' if given.device == 'cuda' else 'cpu'}.json"
+        target.write_text(json.dumps(record, indent=1) + "\n")
+    from benchmarks.crf_plots import draw
+
+    draw(RESULTS)
+
+
+if __name__ == "__main__":
+    main()
