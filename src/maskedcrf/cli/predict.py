@@ -19,6 +19,8 @@ from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
+    from maskedcrf.deploy.runtime import OnnxTagger
+    from maskedcrf.tagger import Tagger
     from maskedcrf.tagger.results import Prediction
 
 COLUMNS = {".conll", ".bio", ".bioes", ".bmes", ".iob", ".tsv", ".col"}
@@ -44,7 +46,7 @@ class OutputFormat(StrEnum):
 
 
 def run(
-    model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it.")],
+    model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
     files: Annotated[
         list[str], typer.Argument(help="Files; - is standard input, gzip is unpacked.", metavar="FILE...")
     ],
@@ -75,19 +77,29 @@ def run(
       maskedcrf predict model news.txt --format jsonl --threshold 0.2 > entities.jsonl
     """
     from maskedcrf.cli.streams import written
-    from maskedcrf.tagger import Tagger
 
     terminal = output == "-" and sys.stdout.isatty()
     shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
     if shape is OutputFormat.conll and (probabilities or nbest or threshold is not None):
         raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
-    tagger = Tagger.load(model, device=device)
+    tagger = _tagger(model, device)
     inputs, kept = tee(_inputs(files, input_format, token_column, comment))
     texts = (given if isinstance(given, str) else given.tokens for given in inputs)
     answers = tagger.stream(texts, probabilities=probabilities, nbest=nbest, threshold=threshold)
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
     with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
         _write(zip(kept, answers, strict=True), handle, shape, colours=terminal)
+
+
+def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
+    """The model of a folder, or of an ONNX file, for which torch need not be installed."""
+    if model.suffix == ".onnx":
+        from maskedcrf.deploy.runtime import OnnxTagger
+
+        return OnnxTagger.load(model)
+    from maskedcrf.tagger import Tagger
+
+    return Tagger.load(model, device=device)
 
 
 def _inputs(

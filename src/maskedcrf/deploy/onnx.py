@@ -1,0 +1,290 @@
+"""A tagger as one ONNX file: the encoder as torch exports it, the CRF behind it, and a description of both inside."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from maskedcrf import __version__
+from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.deploy.onnx_crf import IR_VERSION, OPSET, append_crf, crf_model
+from maskedcrf.deploy.onnx_file import KEY, LARGEST, Description
+from maskedcrf.deploy.runtime import OnnxTagger
+from maskedcrf.errors import MaskedCRFError, MissingExtraError
+from maskedcrf.evaluation.counts import count
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.tagger import Tagger
+
+EXAMPLE = (("one", "two", "three", "four", "internationalisation"), ("five", "six"), ("seven",))
+"""Sentences to trace with: no axis of theirs may be 1 long, or it would stay 1."""
+AXES = {
+    "mask": "BT",
+    "words": "BT",
+    "characters": "WC",
+    "spellings": "BT",
+    "pieces": "RP",
+    "piece_mask": "RP",
+    "places": "BTK",
+    "piece_counts": "BT",
+}
+"""Inputs and their axes: batch, tokens; words and characters; rows and pieces, and how many of a word's pieces."""
+QUANTISED = ["MatMul", "Gather", "LSTM"]
+
+
+def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
+    """Write the tagger as one ONNX file, whole or not at all; `int8` stores and multiplies the encoder in 8 bits."""
+    _require()
+    path = Path(path)
+    model = copy.deepcopy(tagger.model).cpu().float().eval()
+    encoder = _encoder_model(model)
+    if int8:
+        encoder = _quantised(encoder)
+    append_crf(encoder, crf_model(*scores_of(model.crf)))
+    _tidy(encoder)
+    encoder.metadata_props.add(key=KEY, value=_description(tagger, int8=int8).to_json())
+    write_file(encoder, path)
+    return path
+
+
+def scores_of(crf: MaskedCRF) -> list[NDArray[np.float64]]:
+    """Transitions, start and end scores, -inf where illegal, unless the mask is off."""
+    masked = crf.mask_mode != "off"
+    pairs = (
+        (crf.transitions, crf.illegal),
+        (crf.start_transitions, crf.illegal_start),
+        (crf.end_transitions, crf.illegal_end),
+    )
+    return [scores.detach().double().masked_fill(illegal & masked, -torch.inf).numpy() for scores, illegal in pairs]
+
+
+def _require() -> None:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("export needs ONNX: pip install 'maskedcrf[onnx]'") from error
+
+
+class _Emissions(nn.Module):
+    """Features by position in, emissions out: what the encoder's graph computes."""
+
+    def __init__(self, model: TaggerModel, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(self, *features: Tensor) -> Tensor:
+        return self.model.emissions(dict(zip(self.names, features, strict=True)))
+
+
+class _OnnxLSTM(nn.Module):
+    """One direction of one layer as ONNX's own operator; torch's tracer would unroll it to a fixed length."""
+
+    def __init__(self, lstm: nn.Module) -> None:
+        super().__init__()
+        weights = {name: _regated(weight) for name, weight in lstm.named_parameters()}
+        self.hidden = len(weights["weight_hh_l0"]) // 4
+        self.input_weight = nn.Parameter(weights["weight_ih_l0"][None])
+        self.state_weight = nn.Parameter(weights["weight_hh_l0"][None])
+        self.bias = nn.Parameter(torch.cat((weights["bias_ih_l0"], weights["bias_hh_l0"]))[None])
+
+    def forward(self, vectors: Tensor) -> tuple[Tensor, None]:
+        rows, length, _ = vectors.shape
+        output = torch.onnx.ops.symbolic(
+            "LSTM",
+            (vectors.transpose(0, 1), self.input_weight, self.state_weight, self.bias),
+            {"hidden_size": self.hidden},
+            dtype=vectors.dtype,
+            shape=(length, 1, rows, self.hidden),
+        )
+        return output.squeeze(1).transpose(0, 1), None
+
+
+def _regated(weights: Tensor) -> Tensor:
+    """The gates in ONNX's order: input, output, forget, cell; torch has the output gate last."""
+    given, forget, cell, out = weights.detach().chunk(4)
+    return torch.cat((given, out, forget, cell))
+
+
+def _encoder_model(model: TaggerModel) -> Any:
+    """Features -> `emissions` as an ONNX model; batch, length and the rest are dynamic."""
+    features = _example(model)
+    if (both := model.encoder.lstm) is not None:
+        both.forwards, both.backwards = (
+            nn.ModuleList(map(_OnnxLSTM, direction)) for direction in (both.forwards, both.backwards)
+        )
+    dynamic = torch.export.Dim.DYNAMIC
+    shapes = tuple({axis: dynamic for axis, size in enumerate(part.shape) if size > 1} for part in features.values())
+    with _quiet(), torch.no_grad():
+        program = torch.onnx.export(
+            _Emissions(model, list(features)),
+            tuple(features.values()),
+            input_names=list(features),
+            output_names=["emissions"],
+            dynamic_shapes=(shapes,),
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
+        )
+    assert program is not None
+    proto = program.model_proto
+    if proto.ByteSize() >= LARGEST:
+        raise MaskedCRFError("the encoder is larger than 2 GiB, the most an ONNX file can hold; use the model folder")
+    return proto
+
+
+def _example(model: TaggerModel) -> dict[str, Tensor]:
+    """Features to trace with, and an error for an encoder whose features we cannot make without torch."""
+    features = model.encoder.prepare(EXAMPLE)
+    features.pop("shapes", None)  # for training only
+    if "pieces" in features:
+        features.setdefault("piece_mask", torch.ones_like(features["pieces"], dtype=torch.bool))
+    if model.encoder.config.pooling in ("mean", "max") and features.get("places", torch.ones(1, 1, 2)).shape[2] == 1:
+        features["places"] = features["places"].expand(-1, -1, 2).contiguous()
+    foreign = features.keys() - AXES.keys()
+    if foreign:
+        raise MaskedCRFError("an encoder with ELMo cannot be exported; train one with words, characters, transformers")
+    return features
+
+
+def _quantised(encoder: Any) -> Any:
+    """The encoder with its matrices in 8 bits, the last one, which makes the emissions, left as it is."""
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    makers = {name: node for node in encoder.graph.node for name in node.output}
+    last, kept = makers["emissions"], []
+    while last.op_type in ("Add", "MatMul", "Gemm"):
+        kept.append(last.name)
+        last = makers[last.input[0]]
+    with tempfile.TemporaryDirectory() as folder, _quiet():
+        target = Path(folder) / "int8.onnx"
+        quantize_dynamic(
+            encoder,
+            target,
+            op_types_to_quantize=QUANTISED,
+            nodes_to_exclude=kept,
+            per_channel=True,
+            reduce_range=True,  # else processors without VNNI saturate
+            weight_type=QuantType.QInt8,
+        )
+        return onnx.load(target)
+
+
+def _tidy(model: Any) -> None:
+    """Axes under their names, inputs that nothing reads taken out, and no trace of where the model was made."""
+    graph = model.graph
+    read = {name for node in graph.node for name in node.input}
+    for given in [given for given in graph.input if given.name not in read]:
+        graph.input.remove(given)
+    for given in graph.input:
+        for axis, size in zip(AXES[given.name], given.type.tensor_type.shape.dim, strict=True):
+            if not size.dim_value:
+                size.dim_param = axis
+    del graph.value_info[:]
+    del graph.metadata_props[:]
+    for node in graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for part in (*graph.input, *graph.initializer):
+        del part.metadata_props[:]
+        part.doc_string = ""
+    del model.metadata_props[:]
+    model.ir_version = IR_VERSION
+    model.producer_name, model.producer_version = KEY, __version__
+
+
+def _description(tagger: Tagger, *, int8: bool) -> Description:
+    scheme = tagger.scheme
+    with tempfile.TemporaryDirectory() as folder:
+        tagger.model.encoder.save(Path(folder))
+        files = {file.name: file.read_text(encoding="utf-8") for file in sorted(Path(folder).iterdir())}
+    return Description(
+        version=__version__,
+        tags=tagger.tags,
+        scheme=scheme.name,
+        output_scheme=tagger.output_scheme.name,
+        delimiter=scheme.delimiter,
+        prefix_last=scheme.prefix_last,
+        head=tagger.model.head,
+        mask=tagger.mask,
+        int8=int8,
+        files=files,
+        signature=tagger.record.signature,
+    )
+
+
+def write_file(model: Any, path: Path) -> None:
+    """Write a model whole or not at all."""
+    import onnx
+
+    onnx.checker.check_model(model, full_check=False)
+    try:
+        number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(number, "wb") as handle:
+                handle.write(model.SerializeToString())
+                handle.flush()
+                os.fsync(handle.fileno())
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        raise MaskedCRFError(f"{path}: could not be written ({error.strerror})") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporters' notes on their own internals kept off the user's terminal."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How an exported file compares with the model it was made from, on the same sentences."""
+
+    sentences: int
+    tokens: int
+    different_sentences: int
+    different_tags: int
+    f1_model: float | None
+    """In percent, illegal segments retained; None where the sentences have no gold tags."""
+    f1_onnx: float | None
+
+
+def compare(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence]) -> Agreement:
+    """Both taggers' answers to these sentences, counted; F1 where all of them have gold tags, in the output scheme."""
+    tokens = [sentence.tokens for sentence in sentences]
+    ours, theirs = ([answer.tags for answer in each.predict(tokens)] for each in (tagger, exported))
+    different = [sum(a != b for a, b in zip(one, other, strict=True)) for one, other in zip(ours, theirs, strict=True)]
+    gold = [sentence.tags for sentence in sentences if sentence.tags is not None]
+    scores: list[float | None] = [None, None]
+    if sentences and len(gold) == len(sentences):
+        scheme = tagger.output_scheme
+        scores = [count(gold, tags, scheme=scheme, strategy="retain").total.f1 for tags in (ours, theirs)]
+    return Agreement(
+        len(sentences), sum(map(len, tokens)), sum(map(bool, different)), sum(different), scores[0], scores[1]
+    )

@@ -1,0 +1,183 @@
+"""A model.onnx as it is read: checked as bytes before anything is built from it; needs neither torch nor onnx.
+
+A file from elsewhere is read as if its author meant harm: it must be ours, whole, of a version we know, and hold
+all its weights itself. (A tensor of an ONNX file may name another file to be read in its place, with `..` and all.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from maskedcrf.errors import MaskedCRFError
+from maskedcrf.tags.scheme import Scheme
+
+KEY = "maskedcrf"
+"""Under this key the description stands among the file's metadata."""
+FORMAT = 1
+LARGEST = 1 << 31
+"""ONNX files end at 2 GiB; larger models keep their weights beside them, which we never do."""
+MOST_FIELDS = 5_000_000
+DEEPEST = 16
+
+# Field numbers of onnx.proto that lead to tensors, and the message each holds.
+_INNER: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 14: "entry", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+}
+_EXTERNAL_DATA, _DATA_LOCATION = 13, 14
+_FIXED = {1: 8, 5: 4}
+
+
+_KINDS: dict[str, Any] = {"tags": tuple, "files": dict, "prefix_last": bool, "int8": bool, "signature": str | None}
+
+
+class OnnxFileError(MaskedCRFError):
+    """An ONNX file that is damaged, foreign or hostile; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a model.onnx says of itself; the files are those that `Encoder.save` writes."""
+
+    version: str
+    tags: tuple[str, ...]
+    scheme: str
+    output_scheme: str
+    delimiter: str
+    prefix_last: bool
+    head: str
+    mask: str
+    int8: bool
+    files: dict[str, str]
+    signature: str | None = None
+
+    def to_json(self) -> str:
+        """The text that goes into the file."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, ensure_ascii=False)
+
+    def schemes(self) -> tuple[Scheme, Scheme]:
+        """The scheme of the model's tags, and of those given out."""
+        names = (self.scheme, self.output_scheme)
+        ours, out = (Scheme.get(name, delimiter=self.delimiter, prefix_last=self.prefix_last) for name in names)
+        return ours, out
+
+
+def read(path: Path) -> tuple[bytes, Description]:
+    """The bytes of a model.onnx, checked, and its description."""
+    if not path.is_file():
+        raise OnnxFileError(f"{path}: no such file; a model.onnx is what `maskedcrf export` writes")
+    if path.stat().st_size > LARGEST:
+        raise OnnxFileError(f"{path}: larger than 2 GiB, which no ONNX file is")
+    content = path.read_bytes()
+    try:
+        entries = dict(_entries(content))
+    except _DamagedError as error:
+        raise OnnxFileError(f"{path}: {error}") from error
+    if KEY not in entries:
+        raise OnnxFileError(f"{path}: not an ONNX file of maskedcrf (no description in it); make one with export")
+    return content, _description(entries[KEY], path)
+
+
+class _DamagedError(Exception):
+    """What is wrong with the bytes."""
+
+
+def _entries(content: bytes) -> Iterator[tuple[str, str]]:
+    """The metadata of the model, after a walk over all of it that meets every tensor."""
+    waiting = [("model", memoryview(content), 0)]
+    seen = 0
+    while waiting:
+        kind, message, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise _DamagedError("graphs within graphs within graphs; refused")
+        if kind == "entry":
+            yield _entry(message)
+            continue
+        for number, value in _fields(message):
+            seen += 1
+            if seen > MOST_FIELDS:
+                raise _DamagedError("more parts than any model has; refused")
+            if kind == "tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value)):
+                raise _DamagedError("weights lie in another file, which is never read; export writes one file")
+            inner = _INNER.get(kind, {}).get(number)
+            if inner and isinstance(value, memoryview):
+                waiting.append((inner, value, depth + (inner == "graph")))
+
+
+def _entry(message: memoryview) -> tuple[str, str]:
+    fields = {number: bytes(value) for number, value in _fields(message) if isinstance(value, memoryview)}
+    try:
+        return fields.get(1, b"").decode(), fields.get(2, b"").decode()
+    except UnicodeDecodeError as error:
+        raise _DamagedError("metadata that are no text") from error
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Number and value of each field of a protobuf message."""
+    at, end = 0, len(message)
+    while at < end:
+        key, at = _varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = _varint(message, at)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            size, at = _varint(message, at)
+        elif kind in _FIXED:
+            size = _FIXED[kind]
+        else:
+            raise _DamagedError("not an ONNX file")
+        if at + size > end:
+            raise _DamagedError("cut short or no ONNX file")
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(message):
+            raise _DamagedError("cut short or no ONNX file")
+        byte = message[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise _DamagedError("not an ONNX file")
+
+
+def _description(text: str, path: Path) -> Description:
+    try:
+        values: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise OnnxFileError(f"{path}: its description is not JSON") from error
+    found = values.pop("format", None) if isinstance(values, dict) else None
+    if found != FORMAT:
+        raise OnnxFileError(f"{path}: format {found!r}, this maskedcrf reads format {FORMAT}; export the model again")
+    try:
+        values["tags"] = tuple(values["tags"])
+        description = Description(**values)
+    except (KeyError, TypeError) as error:
+        raise OnnxFileError(f"{path}: its description lacks something or has something foreign ({error})") from error
+    if not _sound(description):
+        raise OnnxFileError(f"{path}: its description has values of a wrong kind")
+    return description
+
+
+def _sound(description: Description) -> bool:
+    """Every value is of its kind; all but those of the table are texts."""
+    values = vars(description)
+    if not all(isinstance(value, _KINDS.get(name, str)) for name, value in values.items()):
+        return False
+    texts = (*description.tags, *description.files, *description.files.values())
+    return bool(description.tags) and all(isinstance(text, str) for text in texts)

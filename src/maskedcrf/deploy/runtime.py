@@ -1,0 +1,182 @@
+"""OnnxTagger: predictions from a model.onnx with onnxruntime and numpy alone; torch need not be installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedcrf.data.batching import prediction_batches
+from maskedcrf.data.jsonl import tokenise
+from maskedcrf.deploy import onnx_file
+from maskedcrf.deploy.features import prepare, preparers
+from maskedcrf.deploy.onnx_file import Description, OnnxFileError
+from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError, MissingExtraError
+from maskedcrf.tagger.reading import segments_of_paths
+from maskedcrf.tagger.results import Prediction, Ranked
+from maskedcrf.tags.segments import encode
+
+Text = str | Sequence[str]
+"""Raw text, or a list of tokens."""
+
+OUTPUTS = ["tags", "log_probability"]
+BATCH_TOKENS = 512
+"""Padded tokens in one run: more would pad more and gain nothing."""
+MOST = 128
+"""Texts in one run, however short."""
+BUFFER = 64
+"""Batches' worth of texts read ahead, so that neighbours in length can share a batch."""
+
+
+class _Item(NamedTuple):
+    number: int
+    tokens: tuple[str, ...]
+    source: str | None
+    offsets: tuple[tuple[int, int], ...] | None
+
+
+class Paths(NamedTuple):
+    """Tag ids (B, T), -100 where no word stands, and the log-probability of each path (B,)."""
+
+    tags: NDArray[np.int64]
+    log_probability: NDArray[np.float32]
+
+
+class OnnxTagger:
+    """A model.onnx that tags text; the Viterbi over legal paths is inside the file.
+
+    >>> tagger = OnnxTagger.load("model.onnx")                          # doctest: +SKIP
+    >>> tagger.predict("Ann flew to Oslo.").entities                    # doctest: +SKIP
+    [Entity(type='PER', text='Ann', start=0, end=3, ...), Entity(type='LOC', text='Oslo', start=12, end=16, ...)]
+    """
+
+    def __init__(self, session: Any, description: Description) -> None:
+        self.session = session
+        self.description = description
+        self.tags = description.tags
+        self.scheme, self.output_scheme = description.schemes()
+        self._parts = preparers(description.files)
+
+    @classmethod
+    def load(cls, path: str | Path, *, threads: int | None = None) -> OnnxTagger:
+        """The tagger of a file that `maskedcrf export` wrote; `threads` are all cores by default."""
+        path = Path(path)
+        content, description = onnx_file.read(path)
+        session = _session(content, path, threads)
+        try:
+            tagger = cls(session, description)
+            found = {node.name for node in session.get_inputs()}
+            wanted = prepare(tagger._parts, [["a"]]).keys()
+        except DataError as error:
+            raise OnnxFileError(f"{path}: {error}") from error
+        if found != wanted or [node.name for node in session.get_outputs()] != OUTPUTS:
+            raise OnnxFileError(f"{path}: its inputs and outputs are not those of a maskedcrf model; export it again")
+        return tagger
+
+    @overload
+    def predict(self, texts: str, **options: Any) -> Prediction: ...
+    @overload
+    def predict(self, texts: Sequence[Text], **options: Any) -> list[Prediction]: ...
+    def predict(self, texts: str | Sequence[Text], **options: Any) -> Prediction | list[Prediction]:
+        """Tags and entities of one text, or of each of many; options as in `stream`."""
+        if isinstance(texts, str):
+            return next(self.stream([texts], **options))
+        return list(self.stream(texts, **options))
+
+    def stream(
+        self,
+        texts: Iterable[Text],
+        *,
+        nbest: int = 0,
+        probabilities: bool = False,
+        threshold: float | None = None,
+        batch_tokens: int | None = None,
+    ) -> Iterator[Prediction]:
+        """A prediction for each text, in order, read and answered a buffer at a time.
+
+        Args:
+            texts: raw texts or lists of tokens, any number of them.
+            nbest: 1 for the probability of the path as well; for more paths ask the model folder.
+            probabilities, threshold: refused, entities' probabilities need the model folder.
+            batch_tokens: padded tokens in one run; the answer does not depend on it.
+        """
+        if nbest not in (0, 1) or probabilities or threshold is not None:
+            raise MaskedCRFError(
+                "an ONNX file gives the best path and its probability (nbest=1), no further paths and no entity's "
+                "probability; ask the model folder for those"
+            )
+        limit = batch_tokens or BATCH_TOKENS
+        items = (_item(number, text) for number, text in enumerate(texts))
+        while buffer := _take(items, limit * BUFFER):
+            answers: dict[int, Prediction] = {}
+            for batch in prediction_batches([len(item.tokens) for item in buffer], size=MOST, tokens=limit):
+                chosen = [buffer[place] for place in batch]
+                answers |= zip(batch, self._answers(chosen, ranked=bool(nbest)), strict=True)
+            yield from (answers[place] for place in range(len(buffer)))
+
+    def paths(self, sentences: Sequence[Sequence[str]]) -> Paths:
+        """The best legal path of each sentence, all in one run."""
+        arrays = prepare(self._parts, sentences)
+        found = Paths(*self.session.run(OUTPUTS, arrays))
+        on = found.tags[arrays["mask"]] if found.tags.shape == arrays["mask"].shape else np.array([-1])
+        lost = np.isneginf(found.log_probability)
+        if ((on < 0) | (on >= len(self.tags))).any() and not lost.any():
+            raise OnnxFileError("the file gives tags that do not exist; export the model again")
+        return found
+
+    def _answers(self, items: Sequence[_Item], *, ranked: bool) -> Iterator[Prediction]:
+        full = [item for item in items if item.tokens]
+        found = iter(self._full_answers(full, ranked=ranked) if full else ())
+        for item in items:
+            yield next(found) if item.tokens else Prediction((), (), (), source=item.source)
+
+    def _full_answers(self, items: Sequence[_Item], *, ranked: bool) -> Iterator[Prediction]:
+        found = self.paths([item.tokens for item in items])
+        for item, share in zip(items, found.log_probability.tolist(), strict=True):
+            if share == -np.inf:
+                raise IllegalPathError(f"input {item.number} (counted from 0): no legal path has its length")
+        paths = [row[: len(item.tokens)] for item, row in zip(items, found.tags.tolist(), strict=True)]
+        segments = segments_of_paths(paths, self.tags, self.scheme)
+        shares = np.exp(found.log_probability, dtype=np.float64).tolist()
+        for item, path, row, share in zip(items, paths, segments, shares, strict=True):
+            tags = tuple(self.tags[number] for number in path)
+            if self.output_scheme != self.scheme:
+                tags = tuple(encode(row, len(tags), self.output_scheme))
+            ranks = (Ranked(tags, share),) if ranked else ()
+            yield Prediction(item.tokens, tags, tuple(row), None, ranks, item.source, item.offsets)
+
+
+def _session(content: bytes, path: Path, threads: int | None) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("an ONNX file needs onnxruntime: pip install onnxruntime") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no common base of their own
+        raise OnnxFileError(f"{path}: onnxruntime refuses it ({str(error).splitlines()[0]})") from error
+
+
+def _item(number: int, text: Text) -> _Item:
+    if not isinstance(text, str):
+        return _Item(number, tuple(text), None, None)
+    tokens = tokenise(text)
+    offsets = tuple((token.start, token.end) for token in tokens)
+    return _Item(number, tuple(token.text for token in tokens), text, offsets)
+
+
+def _take(items: Iterator[_Item], tokens: int) -> list[_Item]:
+    taken: list[_Item] = []
+    for item in items:
+        taken.append(item)
+        tokens -= len(item.tokens) + 1
+        if tokens <= 0:
+            break
+    return taken

@@ -1,0 +1,65 @@
+"""maskedcrf export: a folder becomes a file that predict takes, and --check says how the two compare."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from small_corpus import SMALL, corpus, write_conll
+
+from maskedcrf.cli import main
+from maskedcrf.tagger import Tagger
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("export")
+    Tagger.train(corpus(60), corpus(20, 1), output=target / "model", **{**SMALL, "epochs": 6})
+    write_conll(target / "test.conll", corpus(30, 7))
+    return target
+
+
+def test_the_file_is_checked_against_the_folder_and_predicts_the_same(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, file = str(folder / "test.conll"), str(folder / "model.onnx")
+    assert main(["export", str(folder / "model"), file, "--check", data, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["file"], told["bytes"], told["int8"]) == (file, Path(file).stat().st_size, False)
+    assert told["check"]["sentences"] == 30
+    assert told["check"]["different_tags"] == 0
+    assert told["check"]["f1_onnx"] == told["check"]["f1_model"] > 90
+    answers = []
+    for model in (file, str(folder / "model")):
+        assert main(["predict", model, data]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
+    assert main(["predict", file, data, "--format", "jsonl", "--probabilities"]) == 2
+    assert capsys.readouterr().err.startswith("maskedcrf: an ONNX file gives the best path")
+
+
+def test_eight_bits_and_the_check_are_told_in_a_line_each(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(folder / "int8.onnx")
+    assert main(["export", str(folder / "model"), file, "--int8", "--check", str(folder / "test.conll")]) == 0
+    told = capsys.readouterr()
+    assert told.err.startswith(f"maskedcrf: {file}: 0.")
+    assert told.err.endswith(" MB, int8\n")
+    assert told.out.startswith("30 sentences, ")
+    assert told.out.count("\n") == 1
+
+
+def test_a_folder_that_is_none_is_refused_and_nothing_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(tmp_path / "nothing"), str(tmp_path / "model.onnx")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"\x80\x04nonsense")
+    assert main(["predict", str(tmp_path / "model.onnx"), "-"]) == 2
+    assert capsys.readouterr().err.startswith(f"maskedcrf: {tmp_path / 'model.onnx'}: ")
