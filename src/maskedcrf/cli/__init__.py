@@ -21,6 +21,8 @@ from maskedcrf.errors import MaskedCRFError
 COMMANDS = {
     "train": "train a tagger on labelled files",
     "predict": "tag text, columns or JSON lines with a trained model",
+    "export": "write a model as one ONNX file with the Viterbi inside",
+    "serve": "answer over HTTP, with a page that shows the tag lattice",
     "evaluate": "score predicted tags against gold tags, as conlleval does",
     "audit": "how many predicted segments, and how many errors, are illegal",
     "check": "which scheme a file follows, and every illegal transition in it",
