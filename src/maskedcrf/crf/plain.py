@@ -11,8 +11,6 @@ nor overflow; that is checked, and rows that leave it are done again on logarith
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -24,59 +22,66 @@ _MASS = 1e-90  # forward and backward masses stay between this and its inverse
 _RESCALE = 8  # positions between two divisions
 
 
-class _Masses(NamedTuple):
-    """exp of a lattice: emissions (T, B, D), the log of what was divided out (B,), lengths (B,), parameters."""
-
-    emissions: Tensor
-    shifts: Tensor
-    lengths: Tensor
-    matrix: Tensor
-    start: Tensor
-    end: Tensor
-    usable: Tensor
-
-
 def _exponentiate(scores: Tensor) -> tuple[Tensor, Tensor]:
     """Masses, 0 for -inf, and which scores are in range (NaN is not)."""
     excluded = scores == -torch.inf
     scores = scores.masked_fill(excluded, 0)
     # exp is many times slower where it underflows, so nothing may.
-    return scores.clamp(-_STEP, _STEP).exp().masked_fill(excluded, 0), scores.abs() <= _STEP
+    return scores.clamp(-_STEP, _STEP).exp_().masked_fill_(excluded, 0), scores.abs() <= _STEP
 
 
-def _masses(packed: reference.Packed, transitions: Tensor, start: Tensor, end: Tensor) -> _Masses:
+def _emission_masses(packed: reference.Packed) -> tuple[Tensor, Tensor, Tensor]:
+    """Masses (T, B, D), 0 where not labelled; log of what was divided out (B,); which rows are in range (B,)."""
     shift = packed.emissions.amax(2, keepdim=True)
-    shift = shift.masked_fill(~shift.isfinite(), 0)
-    emitted, in_range = _exponentiate(packed.emissions - shift)
-    parameters, parameters_in_range = zip(*(_exponentiate(one) for one in (transitions, start, end)), strict=True)
-    usable = in_range.flatten(1).all(1)
-    for one in parameters_in_range:
-        usable = usable & one.all()
-    time_first = emitted.transpose(0, 1).contiguous()
-    matrix, first, last = parameters
-    return _Masses(time_first, shift.flatten(1).sum(1), packed.on.sum(1), matrix, first, last, usable)
+    shift.masked_fill_(~shift.isfinite(), 0)
+    masses, in_range = _exponentiate(packed.emissions - shift)
+    masses.masked_fill_(~packed.on[..., None], 0)
+    return masses.transpose(0, 1).contiguous(), shift.flatten(1).sum(1), in_range.flatten(1).all(1)
 
 
-def _recursion(first: Tensor, factors: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """(T, B, D) masses m[t] = (m[t-1] @ matrix) * factors[t], m[0] = first * factors[0]; and log-scales (T, B)."""
-    result = torch.empty_like(factors)
-    scales = factors.new_zeros(factors.shape[:2])
-    mass = torch.mul(first, factors[0], out=result[0])
-    for t in range(1, len(factors)):
+def _total(mass: Tensor) -> Tensor:
+    """(B, 1): the sum of each row; 1 where there is nothing."""
+    total = mass.sum(1, keepdim=True)
+    return total.masked_fill_(total == 0, 1)
+
+
+def _climb(start: Tensor, emitted: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """(T, B, D): masses of the path beginnings at each tag, rescaled now and then; log of the scales (T, B)."""
+    alphas = torch.empty_like(emitted)
+    scales = emitted.new_ones(emitted.shape[:2])
+    rows, factors = alphas.unbind(), emitted.unbind()
+    mass = torch.mul(start, factors[0], out=rows[0])
+    for t in range(1, len(rows)):
         if t % _RESCALE == 0:
-            total = mass.sum(1, keepdim=True)
-            total.masked_fill_(total == 0, 1)
-            mass = mass / total
-            scales[t] = total.squeeze(1).log()
-        mass = torch.mm(mass, matrix, out=result[t]).mul_(factors[t])
-    return result, scales.cumsum(0)
+            total = _total(mass)
+            mass, scales[t] = mass / total, total.squeeze(1)
+        mass = torch.mm(mass, matrix, out=rows[t]).mul_(factors[t])
+    return alphas, scales.log().cumsum(0)
 
 
-def _sound(masses: Tensor, lengths: Tensor) -> Tensor:
-    """(B,): whether each of the first `lengths` masses of a row (T, B, D) is 0 or in range."""
-    inside = (masses == 0) | ((masses >= _MASS) & (masses <= 1 / _MASS))
-    beyond = torch.arange(len(masses), device=masses.device)[:, None] >= lengths
-    return (inside.all(2) | beyond).all(0)
+def _descend(end: Tensor, last: Tensor, emitted: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """(T, B, D) each: masses of the path endings that leave a tag, and of those that arrive there and emit.
+
+    A row begins at its `last` position (B,): behind it the emission masses are 0, and there `end` comes in.
+    """
+    betas, arrivals = torch.empty_like(emitted), torch.empty_like(emitted)
+    places = torch.arange(len(emitted), device=emitted.device)[:, None]
+    entering = ((places == last)[..., None] * end).unbind()
+    back, rows, factors, into = betas.unbind(), arrivals.unbind(), emitted.unbind(), matrix.T.contiguous()
+    arriving = torch.mul(entering[-1], factors[-1], out=rows[-1])
+    betas[-1] = entering[-1]
+    for t in range(len(rows) - 2, -1, -1):
+        if t % _RESCALE == 0:
+            arriving.div_(_total(arriving))
+        torch.addmm(entering[t], arriving, into, out=back[t])
+        arriving = torch.mul(back[t], factors[t], out=rows[t])
+    return betas, arrivals
+
+
+def _sound(masses: Tensor) -> Tensor:
+    """(B,): whether each mass of a row (T, B, D) is 0 or in range."""
+    lowest = masses.masked_fill(masses == 0, 1).amin((0, 2))
+    return (lowest >= _MASS) & (masses.amax((0, 2)) <= 1 / _MASS)
 
 
 def _at(masses: Tensor, position: Tensor) -> Tensor:
@@ -90,24 +95,26 @@ def forward(
     """(B,): log Z - score of `tags`, or log Z without; and what `backward` needs."""
     lattice = [part.double() for part in (transitions, start, end)]
     packed = reference.pack(emissions.double(), mask)
-    masses = _masses(packed, *lattice)
-    alphas, scales = _recursion(masses.start, masses.emissions, masses.matrix)
-    last = masses.lengths - 1
-    log_z = (_at(alphas, last) @ masses.end).log() + _at(scales, last) + masses.shifts
-    sound = masses.usable & _sound(alphas, masses.lengths)
-    log_z = log_z.masked_fill(masses.lengths == 0, 0)
+    emitted, shifts, sound = _emission_masses(packed)
+    parameters, in_range = zip(*(_exponentiate(one) for one in lattice), strict=True)
+    alphas, scales = _climb(parameters[1], emitted, parameters[0])
+    lengths = packed.on.sum(1)
+    last = lengths - 1
+    log_z = ((_at(alphas, last) @ parameters[2]).log() + _at(scales, last) + shifts).masked_fill_(lengths == 0, 0)
+    sound = sound & _sound(alphas) & torch.cat([one.flatten() for one in in_range]).all()
     if not sound.all():
         log_z[~sound] = reference.log_partition(packed.emissions[~sound], packed.on[~sound], *lattice)
     if tags is not None:
         gold = reference.follow(packed, tags, *lattice)
-        log_z = log_z - (gold.emitted.sum(1) + gold.stepped.sum(1) + gold.edges)
-    return log_z.to(emissions.dtype), torch.cat([alphas, sound[None, :, None].expand(1, -1, len(start)).double()])
+        log_z -= gold.emitted.sum(1) + gold.stepped.sum(1) + gold.edges
+    saved = torch.cat([alphas, emitted, sound[None, :, None].expand_as(alphas[:1])])
+    return log_z.to(emissions.dtype), saved
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
-    """A tensor like the one that `forward` saves: the forward masses (T, B, D), and whether each row's are sound."""
+    """A tensor like what `forward` saves: forward and emission masses (T, B, D), and which rows are sound."""
     rows, length, size = emissions.shape
-    return emissions.new_empty((length + 1, rows, size), dtype=torch.float64)
+    return emissions.new_empty((2 * length + 1, rows, size), dtype=torch.float64)
 
 
 def backward(
@@ -124,49 +131,36 @@ def backward(
     lattice = [part.double() for part in (transitions, start, end)]
     weights = upstream.double()
     packed = reference.pack(emissions.double(), mask)
-    masses = _masses(packed, *lattice)
-    alphas, sound = saved[:-1], saved[-1, :, 0] > 0
-    betas, arrivals = _endings(masses)
-    sound = sound & _sound(betas, masses.lengths) & _sound(arrivals, masses.lengths)
+    length = mask.shape[1]
+    alphas, emitted, sound = saved[:length], saved[length:-1], saved[-1, :, 0] > 0
+    matrix, last = _exponentiate(lattice[0])[0], packed.on.sum(1) - 1
+    betas, arrivals = _descend(_exponentiate(lattice[2])[0], last, emitted, matrix)
+    sound = sound & _sound(arrivals)
+    if not sound.all():  # what they hold may not even be finite
+        alphas, betas, arrivals = (torch.where(sound[:, None], one, 0) for one in (alphas, betas, arrivals))
     shares = alphas * betas
     totals = shares.sum(2)  # (T, B)
-    used = packed.on.T & sound & (totals > 0)
-    inverse = (weights / totals).masked_fill(~used, 0)[..., None]
-    shares = torch.where(used[..., None], shares * inverse, 0)
-    steps = torch.where(used[1:, :, None], arrivals[1:], 0) * inverse[:-1]
-    before = torch.where(used[:-1, :, None], alphas[:-1], 0)
-    d_transitions = (before.flatten(0, 1).T @ steps.flatten(0, 1)) * masses.matrix
-    packed_shares = shares.transpose(0, 1)
-    sums = [d_transitions, shares[0].sum(0), _at(shares, masses.lengths - 1).sum(0)]
+    inverse = (weights / totals).masked_fill_(totals == 0, 0)[..., None]
+    shares *= inverse
+    steps = (alphas[:-1].flatten(0, 1).T @ (arrivals[1:] * inverse[:-1]).flatten(0, 1)) * matrix
+    sums = [steps, shares[0].sum(0), _at(shares, last).sum(0)]
+    by_row = shares.transpose(0, 1)
     if not sound.all():
         lost = (~sound).nonzero().squeeze(1)
         found = _log_shares(reference.Packed(*(part[lost] for part in packed)), lattice, weights[lost])
-        packed_shares = packed_shares.index_copy(0, lost, found[0])
+        by_row = by_row.index_copy(0, lost, found[0])
         sums = [one + other for one, other in zip(sums, found[1:], strict=True)]
     if tags is not None:
-        packed_shares = _subtract_gold(packed_shares, sums, packed, tags, lattice, weights)
-    index = packed.order[..., None].expand_as(packed_shares)
-    d_emissions = torch.zeros_like(packed_shares).scatter(1, index, packed_shares)
-    kinds = (emissions.dtype, transitions.dtype, start.dtype, end.dtype)
-    d_emissions, d_transitions, d_start, d_end = (
-        one.to(kind) for one, kind in zip((d_emissions, *sums), kinds, strict=True)
+        by_row = _subtract_gold(by_row, sums, packed, tags, weights)
+    by_row = by_row.masked_fill(packed.emissions == -torch.inf, 0)
+    d_emissions = torch.zeros_like(by_row).scatter_(1, packed.order[..., None].expand_as(by_row), by_row)
+    d_parameters = [one.masked_fill_(score == -torch.inf, 0) for one, score in zip(sums, lattice, strict=True)]
+    return (
+        d_emissions.to(emissions.dtype),
+        d_parameters[0].to(transitions.dtype),
+        d_parameters[1].to(start.dtype),
+        d_parameters[2].to(end.dtype),
     )
-    return d_emissions, d_transitions, d_start, d_end
-
-
-def _endings(masses: _Masses) -> tuple[Tensor, Tensor]:
-    """(T, B, D) each: masses of the path endings that leave a tag, and of those that arrive there and emit.
-
-    The recursion runs over the reversed rows, so that all begin with their last position.
-    """
-    length = len(masses.emissions)
-    position = masses.lengths - 1 - torch.arange(length, device=masses.lengths.device)[:, None]
-    index = (position % length)[..., None].expand_as(masses.emissions)
-    arrivals, _ = _recursion(masses.end, masses.emissions.gather(0, index), masses.matrix.T)
-    leaving = torch.cat(
-        [masses.end.expand_as(arrivals[:1]), (arrivals[:-1].flatten(0, 1) @ masses.matrix.T).view_as(arrivals[:-1])]
-    )
-    return leaving.gather(0, index), arrivals.gather(0, index)
 
 
 def _log_shares(packed: reference.Packed, lattice: list[Tensor], weights: Tensor) -> list[Tensor]:
@@ -190,24 +184,22 @@ def _log_shares(packed: reference.Packed, lattice: list[Tensor], weights: Tensor
 
 
 def _subtract_gold(
-    shares: Tensor, sums: list[Tensor], packed: reference.Packed, tags: Tensor, lattice: list[Tensor], weights: Tensor
+    shares: Tensor, sums: list[Tensor], packed: reference.Packed, tags: Tensor, weights: Tensor
 ) -> Tensor:
-    """Take the gold path's own counts off (from `sums` in place); what is excluded or no tag has none."""
-    transitions, start, end = lattice
+    """Take the gold path's own counts off, from `sums` in place; what is no tag has none."""
+    size = shares.shape[2]
     tags = tags.gather(1, packed.order)
-    known = packed.on & (tags >= 0) & (tags < len(start))
+    known = packed.on & (tags >= 0) & (tags < size)
     tags = tags.masked_fill(~known, 0)
-    weights = weights[:, None].expand(tags.shape)
-    emitted = known & (packed.emissions.gather(2, tags[..., None]).squeeze(2) > -torch.inf)
-    stepped = known[:, 1:] & known[:, :-1] & (transitions[tags[:, :-1], tags[:, 1:]] > -torch.inf)
-    first = known[:, 0] & (start[tags[:, 0]] > -torch.inf)
-    last_position = (packed.on.sum(1, keepdim=True) - 1).clamp(min=0)
-    last_tag = tags.gather(1, last_position).squeeze(1)
-    last = known.gather(1, last_position).squeeze(1) & (end[last_tag] > -torch.inf)
-    sums[0].index_put_((tags[:, :-1], tags[:, 1:]), -weights[:, 1:] * stepped, accumulate=True)
-    sums[1].index_put_((tags[:, 0],), -weights[:, 0] * first, accumulate=True)
-    sums[2].index_put_((last_tag,), -weights[:, 0] * last, accumulate=True)
-    return shares.scatter_add(2, tags[..., None], (-weights * emitted)[..., None])
+    weight = weights[:, None] * known
+    steps = torch.bincount(
+        (tags[:, :-1] * size + tags[:, 1:]).flatten(), (weight[:, 1:] * known[:, :-1]).flatten(), size * size
+    )
+    last = (packed.on.sum(1, keepdim=True) - 1).clamp(min=0)
+    sums[0] -= steps.view(size, size)
+    sums[1] -= torch.bincount(tags[:, 0], weight[:, 0], size)
+    sums[2] -= torch.bincount(tags.gather(1, last).squeeze(1), weight.gather(1, last).squeeze(1), size)
+    return shares.scatter_add(2, tags[..., None], -weight[..., None])
 
 
 def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
