@@ -37,10 +37,7 @@ def forward(
     rows, length, size = emissions.shape
     emissions, mask, transitions = emissions.contiguous(), mask.contiguous(), transitions.contiguous()
     gold = mask if tags is None else tags.contiguous()
-    losses = emissions.new_empty(rows)
-    cells = rows * length * size
-    mantissas = cells * emissions.element_size() // 4  # in float64, like all of `saved`
-    saved = torch.empty(4 * rows + 3 * rows * length + cells + mantissas, dtype=torch.float64, device=emissions.device)
+    losses, saved = emissions.new_empty(rows), empty_saved(emissions)
     if rows == 0:
         return losses, saved
     lattice = (emissions, gold, mask, transitions, start.contiguous(), end.contiguous(), losses, saved)
@@ -65,6 +62,14 @@ def forward(
                 num_warps=width // 32,
             )
     return losses, saved
+
+
+def empty_saved(emissions: Tensor) -> Tensor:
+    """A tensor like the one that `forward` saves."""
+    rows, length, size = emissions.shape
+    cells = rows * length * size
+    mantissas = cells * emissions.element_size() // 4  # in float64, like all of `saved`
+    return emissions.new_empty(4 * rows + 3 * rows * length + cells + mantissas, dtype=torch.float64)
 
 
 def backward(
