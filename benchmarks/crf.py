@@ -39,6 +39,7 @@ MEMORY_SHAPE = (64, 512, 37)
 LENGTHS, BATCHES, SIZES = (64, 128, 256, 512, 1024, 2048), (8, 16, 32, 64, 128, 256), (5, 9, 17, 33, 65, 129)
 LONGEST = 100_000
 SLOW = 200
+TURN = 0.05
 OURS = "maskedcrf"
 Shape = tuple[int, int, int]
 
@@ -180,22 +181,34 @@ def measure(works: dict[str, Callable[[], Any]], device: str, seconds: float) ->
     On the GPU one that takes over SLOW times the fastest, and long at that, is not asked again: nothing depends on
     its digits. On a CPU a stall could make any candidate look so.
     """
-    once = {name: _timed(work, device, 2)[-1] for name, work in works.items()}
+    once = {name: first for name, work in works.items() if (first := _once(work, device))}
     limit = max(SLOW * min(once.values()), 0.05) if device == "cuda" else float("inf")
-    found: dict[str, list[float]] = {name: [seconds] if seconds > limit else [] for name, seconds in once.items()}
-    turns = [name for name in works if not found[name]]
+    found: dict[str, list[float]] = {name: [first] if first > limit else [] for name, first in once.items()}
+    turns = [name for name in found if not found[name]]
     begin = time.perf_counter()
     while min(len(found[name]) for name in turns) < 2 or time.perf_counter() - begin < seconds:
         for name in turns:
             if len(found[name]) < 3 or sum(found[name]) < seconds:
-                found[name] += _timed(works[name], device, max(1, min(30, int(0.02 / once[name]))))
+                found[name] += _timed(works[name], device, 30, TURN)
     pick = statistics.median if device == "cuda" else min
     return {name: pick(times) for name, times in found.items()}
 
 
-def _timed(work: Callable[[], Any], device: str, calls: int) -> list[float]:
-    times = []
-    for _ in range(calls):
+def _once(work: Callable[[], Any], device: str) -> float | None:
+    """Seconds of a second call; None where the device's memory does not suffice."""
+    try:
+        return _timed(work, device, 2)[-1]
+    except torch.OutOfMemoryError:
+        return None
+    finally:
+        if device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _timed(work: Callable[[], Any], device: str, calls: int, enough: float = float("inf")) -> list[float]:
+    """Seconds of each of `calls` calls, fewer once `enough` seconds are spent; at least one."""
+    times: list[float] = []
+    while len(times) < calls and (not times or sum(times) < enough):
         if device == "cuda":
             torch.cuda.synchronize()
         begin = time.perf_counter()
@@ -216,9 +229,12 @@ def by_shape(shapes: list[Shape], device: str, seconds: float) -> tuple[list[dic
         candidates = {**our_candidates(case), **peers}
         for kind in ("step", "decode", "decode_tensor"):
             works = {name: work for name, one in candidates.items() if (work := getattr(one, kind))}
+            # Peers decode to lists only: that is what an answer takes them.
+            if kind == "decode_tensor" and device == "cpu":
+                works |= {name: one.decode for name, one in peers.items() if one.decode}
             found = measure(works, device, seconds)
-            if kind == "decode_tensor":  # peers have lists only: that is what they take to give an answer
-                found |= {name: rows[-1]["seconds"][name] for name, one in peers.items() if one.decode}
+            if kind == "decode_tensor" and device == "cuda":  # nobody else is there: the row before serves as well
+                found |= {name: taken for name, taken in rows[-1]["seconds"].items() if name in peers}
             rows.append({"shape": shape, "work": kind, "seconds": found})
         report_shape(rows[-3:])
     return rows, refused
@@ -350,6 +366,7 @@ def signature(device: str) -> dict[str, Any]:
         "processor": models[0] if models else platform.processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "load": os.getloadavg(),
         "gpu": torch.cuda.get_device_name() if device == "cuda" else None,
         "figures": "medians of wall time" if device == "cuda" else "minima of wall time",
         "dtype": "float32",
@@ -360,7 +377,7 @@ def signature(device: str) -> dict[str, Any]:
 
 def run(device: str, seconds: float, *, quick: bool) -> dict[str, Any]:
     """Everything, as one record."""
-    seconds = 0.05 if quick else 0.5 if device == "cuda" else 1.0
+    seconds = 0.05 if quick else seconds
     shapes = QUICK_SHAPES if quick else GPU_SHAPES if device == "cuda" else SHAPES
     rows, refused = by_shape(shapes, device, seconds)
     memory_shape = (4, 16, 9) if quick else MEMORY_SHAPE
