@@ -199,3 +199,16 @@ async def test_clients_that_come_back_after_a_shared_batch_share_the_next() -> N
         await settle()
         await asyncio.gather(again, running.ask("d"))
         assert running.model.calls[-1] == ("q", ["c", "d"])
+
+
+@asynchronous
+async def test_a_question_that_costs_more_fills_the_queue_sooner() -> None:
+    async with Running(queue_tokens=10) as running:
+        await running.busy()
+        costly = asyncio.create_task(running.batcher.submit("q", [Item(("a",))], weight=4))
+        await settle()
+        assert running.batcher.budget.used == 2 + 4 * 2
+        with pytest.raises(HTTPException):
+            await running.ask("b")
+        running.model.gate.set()
+        assert await costly == [b"a"]

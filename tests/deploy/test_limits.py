@@ -102,6 +102,11 @@ async def test_the_limits_of_a_whole_request_hold_too() -> None:
         full = {"tokens": ["a"] * 2000}
         assert (await client.post("/tag/batch", json={"sentences": [full] * 8})).status_code == 200
         assert (await client.post("/tag/batch", json={"sentences": [full] * 9})).status_code == 422
+        costly = {"sentences": [{"tokens": ["a"] * 1001}], "threshold": 1.0}
+        assert (await client.post("/tag/batch", json=costly)).status_code == 422
+        assert (await client.post("/tag", json={"tokens": ["a"] * 1000, "threshold": 1.0})).status_code == 200
+        for option in ({"probabilities": True}, {"nbest": 1}):
+            assert (await client.post("/tag/batch", json={"sentences": [full] * 3, **option})).status_code == 422
         assert (await client.post("/tag/batch", json={"sentences": [{"text": ""}] * 257})).status_code == 422
         assert (await client.post("/tag/batch", json={"sentences": []})).status_code == 422
         assert (await client.post("/lattice", json={"tokens": ["a"] * 129})).status_code == 422

@@ -17,8 +17,8 @@ from maskedcrf.deploy.server import create_app
 SCHEMA = create_app(build_tagger()).openapi()
 OPERATIONS = [(path, method) for path, methods in SCHEMA["paths"].items() for method in methods]
 POSTED = [(path, method) for path, method in OPERATIONS if method == "post"]
-FEW, MANY = 40, 2000
-"""Requests for each operation and mode: by default, and in the slow test, where they are 12,000 together."""
+FEW, MANY = 40, 1700
+"""Requests for each operation and mode: by default, and in the slow test, where they are 10,200 together."""
 
 # Not positive_data_acceptance: whether a fixed tag exists depends on the model, which the schema does not know.
 CHECKS = [
@@ -27,7 +27,6 @@ CHECKS = [
     checks.content_type_conformance,
     checks.response_headers_conformance,
     checks.response_schema_conformance,
-    checks.negative_data_rejection,
     checks.unsupported_method,
 ]
 
@@ -50,6 +49,7 @@ def bombard(address: str, path: str, method: str, mode: GenerationMode, examples
         def send(case: object) -> None:
             answer = case.call_and_validate(base_url=address, session=session, checks=CHECKS)
             statuses[answer.status_code] += 1
+            assert mode is GenerationMode.POSITIVE or 400 <= answer.status_code < 500
 
         send()
     return statuses
@@ -62,7 +62,7 @@ def test_generated_requests_meet_declared_answers_only(
 ) -> None:
     statuses = bombard(address, path, method, mode, FEW)
     assert max(statuses) < 500
-    assert (200 in statuses) == (mode is GenerationMode.POSITIVE)
+    assert mode is GenerationMode.NEGATIVE or 200 in statuses
 
 
 @pytest.mark.slow

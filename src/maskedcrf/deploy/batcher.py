@@ -83,11 +83,14 @@ class Batcher:
             await self._task
         self._thread.shutdown()
 
-    async def submit(self, question: Hashable, items: Sequence[Sized]) -> list[bytes]:
-        """An answer for each item; 503 if the queue is full, 504 past the deadline, 422 if the model refuses."""
+    async def submit(self, question: Hashable, items: Sequence[Sized], *, weight: int = 1) -> list[bytes]:
+        """An answer for each item; 503 if the queue is full, 504 past the deadline, 422 if the model refuses.
+
+        A token counts `weight` times, for questions that cost the model more.
+        """
         if not self.alive:
             raise HTTPException(503, "the server is stopping; try again later", headers={"Retry-After": "1"})
-        cost = sum(len(item.tokens) for item in items) + len(items)
+        cost = weight * (sum(len(item.tokens) for item in items) + len(items))
         with self.budget.hold(cost):
             job = Job(question, items, cost, asyncio.get_running_loop().create_future())
             self._waiting.append(job)

@@ -23,7 +23,9 @@ TOKEN_CHARACTERS = 256
 """In one token: a character CNN pads all words to the longest."""
 SENTENCES = 256
 REQUEST_TOKENS = 16_000
-"""In all sentences of a request."""
+"""In all sentences of a request, each counted by its weight."""
+RANKED_WEIGHT, THRESHOLD_WEIGHT = 4, 16
+"""What a token costs when probabilities or the best paths are asked for too, and when a threshold is given."""
 LATTICE_TOKENS = 128
 NBEST = 20
 THRESHOLD = 0.01
@@ -120,18 +122,31 @@ class BoundedRequest(Request):
             raise self._too_large()
 
     async def _parts(self) -> AsyncIterator[bytes]:
-        """The body as it comes, counted as it comes: a Content-Length may be absent or false."""
-        size = 0
+        """The body as it comes, counted as it comes: a Content-Length may be absent or false.
+
+        A body that is refused is still read for a while: a client that is sending sees no answer before it has done so.
+        """
+        size, refused = 0, None
         async for part in self.stream():
             size += len(part)
-            if size <= self.limits.body_bytes:
-                self.budget.take(len(part))
-                self.held += len(part)
-                yield part
-            elif size > self.limits.drain_bytes:
+            refused = refused or self._keep(part, size)
+            if size > self.limits.drain_bytes:
                 break
+            if refused is None:
+                yield part
+        if refused is not None:
+            raise refused
+
+    def _keep(self, part: bytes, size: int) -> HTTPException | None:
+        """Count this part of a body of this size so far, or say why it is not taken."""
         if size > self.limits.body_bytes:
-            raise self._too_large()
+            return self._too_large()
+        try:
+            self.budget.take(len(part))
+        except HTTPException as refusal:
+            return refusal
+        self.held += len(part)
+        return None
 
     def _too_large(self) -> HTTPException:
         return HTTPException(413, f"the body is larger than {self.limits.body_bytes} bytes; send fewer sentences")

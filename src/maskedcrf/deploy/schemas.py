@@ -35,7 +35,7 @@ class Sentence(BaseModel):
 
 
 class Options(BaseModel):
-    """What is asked beside the tags."""
+    """What is asked beside the tags: at most 16,000 tokens a request, 4,000 or 1,000 with these options."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -161,10 +161,16 @@ def _bounded_route(limits: Limits, bodies: Budget) -> type[APIRoute]:
 
 
 def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
+    async def submit(options: schemas.Options, items: Sequence[Item]) -> list[bytes]:
+        weight = _weight(options)
+        most, tokens = caps.REQUEST_TOKENS // weight, sum(len(item.tokens) for item in items)
+        _at_most(tokens, most, "tokens in one request that asks for this")
+        return await batcher.submit(service.question(options), items, weight=weight)
+
     @app.post("/tag", response_model=schemas.Prediction, responses=schemas.declared(*POSTED))
     async def tag(request: schemas.TagRequest) -> Response:
         """Tags and entities of one sentence."""
-        return _answered(await batcher.submit(service.question(request), [service.item(request)]))
+        return _answered(await submit(request, [service.item(request)]))
 
     @app.post("/tag/batch", response_model=schemas.Predictions, responses=schemas.declared(*POSTED))
     async def tag_batch(request: schemas.BatchRequest) -> Response:
@@ -173,8 +179,7 @@ def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
         for number, sentence in enumerate(request.sentences):
             with _located(f"sentences.{number}"):
                 items.append(service.item(sentence))
-        _at_most(sum(len(item.tokens) for item in items), caps.REQUEST_TOKENS, "tokens in one request")
-        answers = await batcher.submit(service.question(request), items)
+        answers = await submit(request, items)
         return _answered([b'{"predictions": [', b", ".join(answers), b"]}"])
 
     @app.post("/lattice", response_model=schemas.LatticeAnswer, responses=schemas.declared(*POSTED))
@@ -182,7 +187,7 @@ def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
         """The lattice of one sentence: scores, marginals, the masked and the unmasked path."""
         item = service.item(request)
         _at_most(len(item.tokens), caps.LATTICE_TOKENS, "tokens in one lattice")
-        return _answered(await batcher.submit(LatticeQuestion(request.nbest), [item]))
+        return _answered(await batcher.submit(LatticeQuestion(request.nbest), [item], weight=caps.RANKED_WEIGHT))
 
 
 def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics) -> None:
@@ -215,6 +220,13 @@ def _file(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
         return Response(content, media_type=kind)
 
     return read
+
+
+def _weight(options: schemas.Options) -> int:
+    """How much more than the tags alone these options cost."""
+    if options.threshold is not None:
+        return caps.THRESHOLD_WEIGHT
+    return caps.RANKED_WEIGHT if options.nbest or options.probabilities else 1
 
 
 def _has_path(rules: Constraints, allowed: Bools) -> bool:
