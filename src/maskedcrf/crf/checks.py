@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -103,12 +104,12 @@ def spans(
 class Pending:
     """Raises where a row has no legal path or an illegal gold path.
 
-    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so the
+    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so every
     result is copied in the background and looked at in a later call, as CUDA's own errors are.
     """
 
     def __init__(self) -> None:
-        self._waiting: tuple[Any, ...] | None = None
+        self._waiting: deque[tuple[Any, ...]] = deque()
 
     def check(self, results: Tensor, lattice: Sequence[Tensor], tags: Tensor | None, constraints: Constraints) -> None:
         """Look at `results` (B,), which must be finite."""
@@ -121,17 +122,20 @@ class Pending:
             return
         if torch.cuda.is_current_stream_capturing():
             return
-        if self._waiting is not None and self._waiting[0].query():
-            _, copy, *rest = self._waiting
-            self._waiting = None
-            if not copy.isfinite().all():
+        while self._waiting and self._waiting[0][0].query():
+            _, copy, *rest = self._waiting.popleft()
+            if not math.isfinite(copy.sum().item()) and not copy.isfinite().all():
                 explain(copy, *rest)
-        if self._waiting is None:
-            copy = results.to("cpu", non_blocking=True)
-            ready = torch.cuda.Event()
-            ready.record()
-            detached = [part.detach() for part in lattice]
-            self._waiting = (ready, copy, detached, tags, constraints)
+        copy = torch.empty(results.shape, dtype=results.dtype, pin_memory=True).copy_(results, non_blocking=True)
+        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        ready.record()
+        self._waiting.append((ready, copy, [part.detach() for part in lattice], tags, constraints))
+
+    def __deepcopy__(self, memo: Any) -> Pending:
+        return Pending()  # what is under way on a device belongs to the layer that asked
+
+    def __reduce__(self) -> tuple[type[Pending], tuple[()]]:
+        return Pending, ()
 
 
 def explain(results: Tensor, lattice: Sequence[Tensor], tags: Tensor | None, constraints: Constraints) -> None:

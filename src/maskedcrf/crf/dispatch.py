@@ -87,20 +87,14 @@ def negative_log_likelihood(
     emissions: Tensor, tags: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, *, backend: str
 ) -> Tensor:
     """(B,): -log P(tags), in the dtype of the emissions."""
-    if backend == "reference":
-        return _reference_losses(emissions, tags, mask, transitions, start, end)
-    losses: Tensor = _OPERATORS.loss(emissions, tags, mask, transitions, start, end, backend)[0]
-    return losses
+    return _losses(emissions, tags, mask, transitions, start, end, backend)
 
 
 def log_partition(
     emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, *, backend: str
 ) -> Tensor:
     """(B,): log of the summed exp-scores of all legal paths."""
-    if backend == "reference":
-        return _reference_losses(emissions, None, mask, transitions, start, end)
-    losses: Tensor = _OPERATORS.loss(emissions, None, mask, transitions, start, end, backend)[0]
-    return losses
+    return _losses(emissions, None, mask, transitions, start, end, backend)
 
 
 def marginals(
@@ -118,6 +112,10 @@ def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
     """Tags (B, T) and score (B,) of the best legal path."""
     if backend == "reference":
         return reference.viterbi(*widen(Lattice(emissions, mask, transitions, start, end)))
+    if not _watched():
+        with torch.no_grad():
+            found: Paths = _module(backend, emissions).viterbi(emissions, mask, transitions, start, end)
+        return found
     return Paths(*_OPERATORS.viterbi(emissions, mask, transitions, start, end, backend))
 
 
@@ -169,6 +167,33 @@ def _wants_gradient(tensors: Sequence[Any]) -> bool:
     return torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in tensors)
 
 
+def _losses(
+    emissions: Tensor,
+    tags: Tensor | None,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    backend: str,
+) -> Tensor:
+    lattice = emissions, tags, mask, transitions, start, end
+    if backend == "reference":
+        return _reference_losses(*lattice)
+    losses: Tensor
+    if _watched():
+        losses = _OPERATORS.loss(*lattice, backend)[0]
+    elif _wants_gradient(lattice):
+        losses = _Loss.apply(*lattice, backend)[0]  # type: ignore[no-untyped-call]
+    else:
+        losses = _module(backend, emissions).forward(*lattice)[0]
+    return losses
+
+
+def _watched() -> bool:
+    """Something looks at operators, such as a compiler or a tracer; if not, their price (0.1 ms a step) is saved."""
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
 def _reference_losses(
     emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:
@@ -200,11 +225,15 @@ def _kernel(name: str, emissions_at: int = 0) -> Callable[..., Any]:
     return compute
 
 
+_compute_loss, _compute_loss_backward = _kernel("forward"), _kernel("backward", 2)
+
+
 class _Loss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
-            losses, saved = _OPERATORS.loss(*args)
+            compute = _OPERATORS.loss if _watched() else _compute_loss
+            losses, saved = compute(*args)
         ctx.save_for_backward(saved, *args[:-1])
         ctx.backend = args[-1]
         ctx.mark_non_differentiable(saved)
@@ -212,7 +241,8 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, _: Any) -> Any:
-        gradients = _OPERATORS.loss_backward(upstream, *ctx.saved_tensors, ctx.backend)
+        compute = _OPERATORS.loss_backward if _watched() or torch.is_grad_enabled() else _compute_loss_backward
+        gradients = compute(upstream, *ctx.saved_tensors, ctx.backend)
         return gradients[0], None, None, *gradients[1:], None
 
 
@@ -287,8 +317,8 @@ for _schema in _SCHEMAS:
     _LIBRARY.define(_schema)
 
 for _name, _compute, _shapes, _gradient in (
-    ("loss", _kernel("forward"), _shape_of_loss, _Loss),
-    ("loss_backward", _kernel("backward", 2), _shape_of_loss_backward, _LossBackward),
+    ("loss", _compute_loss, _shape_of_loss, _Loss),
+    ("loss_backward", _compute_loss_backward, _shape_of_loss_backward, _LossBackward),
     ("marginals", _kernel("marginals"), _shape_of_marginals, None),
     ("viterbi", _kernel("viterbi"), _shape_of_viterbi, None),
     ("nbest", _kernel("nbest"), _shape_of_nbest, None),
