@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
@@ -46,7 +47,7 @@ def main() -> None:
             build(saved)
             rows += loads(name, saved, texts, requests)
             if name == "lstm":
-                memory = memory_growth(saved, texts)
+                memory = memory_growth(saved, texts) | memory_under_attack(saved, texts)
     ratios = {name: gain(rows, name) for name in MODELS}
     for name, ratio in ratios.items():
         print(f"{name}: batching raises sentences a second at 64 clients {ratio:.2f} times")
@@ -189,7 +190,7 @@ async def load(
         for number in numbers:
             place = number % len(texts)
             begun = time.perf_counter()
-            status, body = await ask(reader, writer, texts[place])
+            status, body = await ask(reader, writer, {"text": texts[place]})
             seconds.append(time.perf_counter() - begun)
             if status != 200 or json.loads(body)["tags"] != expected[place]:
                 raise SystemExit(f"request {number}: status {status}, {body[:200]!r}")
@@ -204,10 +205,12 @@ async def load(
     return {"requests": requests, "errors": 0, "sentences_per_s": round(requests / took, 1), **latency}
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: str) -> tuple[int, bytes]:
+async def ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, question: object, path: str = "/tag"
+) -> tuple[int, bytes]:
     """One request on an open connection: status and body."""
-    body = json.dumps({"text": text}).encode()
-    head = "POST /tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = json.dumps(question).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     lines = (await reader.readuntil(b"\r\n\r\n")).lower().split(b"\r\n")
     size = next(int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:"))
@@ -225,10 +228,39 @@ def memory_growth(folder: Path, texts: list[str]) -> dict[str, float]:
     return {"after_1000_mib": early, "after_10000_mib": late, "growth_percent": round(100 * (late / early - 1), 2)}
 
 
-def resident(process: int) -> float:
-    """Resident memory of a process in MiB."""
+def memory_under_attack(folder: Path, texts: list[str]) -> dict[str, Any]:
+    """Most memory above that of normal work, while 240 clients send the largest bodies at once, good and bad."""
+    words = " ".join(texts).split()
+    bodies = [
+        ("/tag/batch", {"sentences": [{"tokens": words[62 * row : 62 * row + 62]} for row in range(150)]}),
+        ("/tag/batch", {"sentences": [{"tokens": ["a"] * 2000}] * 100}),
+        ("/tag", {"tokens": [f"{number:04d}" * 64 for number in range(2000)]}),
+        ("/tag", "x" * ((1 << 20) - 2)),
+    ]
+    statuses: Counter[int] = Counter()
+
+    async def send(path: str, body: object) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        statuses[(await ask(reader, writer, body, path))[0]] += 1
+        writer.close()
+
+    async def attack() -> None:
+        await asyncio.gather(*(send(*body) for body in bodies * 60))
+
+    with serving(folder, None) as (port, process):
+        asyncio.run(load(port, texts, answers(folder, texts), clients=64, requests=1_000))
+        before = resident(process)
+        asyncio.run(attack())
+        peak = resident(process, "VmHWM")
+    if bad := [status for status in statuses if status not in (200, 422, 503)]:
+        raise SystemExit(f"undeclared or failed answers under attack: {bad}")
+    return {"attack_statuses": dict(statuses), "attack_above_mib": round(peak - before, 1)}
+
+
+def resident(process: int, what: str = "VmRSS") -> float:
+    """Resident memory of a process in MiB: now, or with VmHWM its highest so far."""
     status = Path(f"/proc/{process}/status").read_text()
-    return round(int(status.partition("VmRSS:")[2].split()[0]) / 1024, 1)
+    return round(int(status.partition(f"{what}:")[2].split()[0]) / 1024, 1)
 
 
 if __name__ == "__main__":

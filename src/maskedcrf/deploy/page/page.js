@@ -164,7 +164,7 @@ function showFacts() {
   const count = found.broken.length;
   $("facts").replaceChildren(
     fact(percent(found.nbest[0].probability), "probability of this path among the legal ones", bar(found.nbest[0].probability)),
-    fact(percent(found.illegal_mass), "of its probability an unmasked CRF spends on illegal paths", bar(found.illegal_mass, "bad")),
+    fact(percent(found.illegal_mass), "of its probability the same model without the mask spends on illegal paths", bar(found.illegal_mass, "bad")),
     fact(String(count), `illegal step${count === 1 ? "" : "s"} in the unmasked CRF\u2019s path`, element("ul", "", ...steps)),
   );
 }
