@@ -1,6 +1,6 @@
 # Each target sets .venv up by itself, with the exact versions of constraints.txt.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs format clean
+.PHONY: help demo test check bench paper paper-run docs format clean
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,9 +10,11 @@ READY := .venv/.ready
 # Workers for the tests; `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
 PYTEST_ARGS ?=
+# Minutes after which `make paper-run` begins no further run.
+BUDGET ?= 5
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(BASE) ## train the paper's six variants on a built-in corpus, in minutes
 	@$(BIN)/python -m maskedcrf demo
@@ -28,6 +30,13 @@ check: $(READY) ## format, lint, types, layers
 
 bench: $(READY) ## time the layer and the scorer against peers
 	@$(BIN)/python -m benchmarks
+
+paper: $(READY) ## every table and figure of the paper from experiments/results, and the page docs/paper.md
+	@$(BIN)/python -m experiments.page
+
+# Small runs first, so that a CPU sees some end; MASKEDCRF_CORPORA and MASKEDCRF_ENCODERS name the folders.
+paper-run: $(READY) ## train what the results lack, beginning no run after BUDGET minutes
+	@$(BIN)/python -m experiments.run small main encoders bioes tenth --budget $(BUDGET)
 
 docs: $(READY) ## build the documentation into site/
 	@$(BIN)/mkdocs build --strict --quiet

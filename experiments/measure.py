@@ -18,6 +18,11 @@ from maskedcrf.evaluation.audit import audit
 from maskedcrf.evaluation.counts import count_sentences
 from maskedcrf.tagger.model import to_device
 from maskedcrf.tags.segments import convert, segments
+from maskedcrf.training.config import Settings
+from maskedcrf.training.examples import build_corpus
+from maskedcrf.training.processes import choose_device
+from maskedcrf.training.randomness import own_randomness, seed_all
+from maskedcrf.training.run import _build
 
 BINS = 20
 
@@ -97,6 +102,19 @@ def measure(tagger: Tagger, sentences: Sequence[Sentence], source: str, head: st
     if head == "mcrf":
         found["calibration"] = calibration(layer(tagger, "train"), batches, gold)
     return found
+
+
+def initial_mass(
+    train: Sequence[Sentence], dev: Sequence[Sentence], test: Sequence[Sentence], **settings: Any
+) -> float:
+    """The illegal mass on test before the first step: of the model as its seed makes it."""
+    chosen = Settings.of(settings)
+    corpus = build_corpus(train, dev, None, chosen)
+    with own_randomness():
+        seed_all(chosen.seed, "model")
+        model = _build(corpus, chosen.resolved(len(corpus.tokens)))
+    tagger = Tagger(model.to(choose_device(chosen.device)))
+    return illegal_mass(tagger, list(emit(tagger, test)), len(test))
 
 
 @torch.inference_mode()

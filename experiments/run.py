@@ -43,7 +43,7 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     """Train one run and measure it: the line that goes into the results."""
     import torch
 
-    from experiments.measure import measure
+    from experiments.measure import initial_mass, measure
     from maskedcrf import Tagger, __version__
     from maskedcrf.data.splits import part_of
     from maskedcrf.evaluation.compare import signature
@@ -53,8 +53,11 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     corpus = _corpus(run.corpus, corpora)
     train = corpus.train if run.share == 1 else part_of(corpus.train, run.share, seed=0)
     settings = settings_of(run, encoders)
+    reading = {"file_scheme": corpus.scheme, "gold": _policy(corpus)}
+    # CRF and MCRF start from the same weights: one of them says what both begin with.
+    initial = initial_mass(train, corpus.dev, corpus.test, **reading, **settings) if run.head != "mcrf" else None
     started = time.perf_counter()
-    tagger = Tagger.train(train, corpus.dev, file_scheme=corpus.scheme, gold=_policy(corpus), bar=False, **settings)
+    tagger = Tagger.train(train, corpus.dev, bar=False, **reading, **settings)
     seconds = time.perf_counter() - started
     where = torch.cuda.get_device_name() if tagger.model.device.type == "cuda" else platform.machine()
     return {
@@ -74,6 +77,7 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
         "settings": _without_paths(settings, encoders),
         "seconds": round(seconds, 1),
         "sentences": {"train": len(train), "dev": len(corpus.dev), "test": len(corpus.test)},
+        "initial": {"illegal_mass": initial},
         "best_epoch": tagger.record.epoch,
         "epochs": [_epoch(entry) for entry in tagger.history],
         "dev": measure(tagger, corpus.dev, corpus.scheme, run.head),
@@ -92,7 +96,12 @@ def _epoch(entry: dict[str, Any]) -> list[float]:
 
 
 def _without_paths(settings: dict[str, Any], encoders: str) -> Any:
-    return json.loads(json.dumps(settings).replace(encoders, "{folder}"))
+    return json.loads(json.dumps(settings).replace(f'"{encoders}/', '"{folder}/'))
+
+
+def pretrained(run: Run) -> bool:
+    """Whether the run's encoder has weights to be read."""
+    return "{folder}" in json.dumps(ENCODERS[run.encoder])
 
 
 def finished(folder: Path) -> dict[str, dict[str, Any]]:
@@ -186,7 +195,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS), help="parts of the grid")
     parser.add_argument("--corpora", default=os.environ.get("MASKEDCRF_CORPORA", "."), help="folder of the corpora")
-    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", "."), help="folder of the encoders")
+    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results files")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of each run")
@@ -195,6 +204,9 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--ray", action="store_true", help="on a Ray cluster instead of local processes")
     options = parser.parse_args(given)
     runs = [run for group in options.groups for run in GROUPS[group] if options.only in run.name]
+    if not options.encoders:
+        print("no folder of encoders (MASKEDCRF_ENCODERS): only runs that need no pretrained weights", file=sys.stderr)
+        runs = [run for run in runs if not pretrained(run)]
     return 1 if run_grid(runs, options) else 0
 
 

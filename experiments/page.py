@@ -1,0 +1,234 @@
+"""The page that answers "does the paper hold?", from results files alone.
+
+python -m experiments.page            writes docs/paper.md, its tables and figures, and the README's table
+
+Every figure on the page comes from a results file, from paper.json or from the table of corpora.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from experiments.beyond import beyond_tables, claims_table
+from experiments.claims import all_claims
+from experiments.figures import figure_1, write_figures
+from experiments.grid import MAIN
+from experiments.reading import CORPORA, VARIANTS, Results, main_setting, paper_score, ratios, read_paper
+from experiments.run import RESULTS
+from experiments.statistics import FEWEST_SEEDS, LEVEL, TRIALS, Evidence
+from experiments.tables import NOT_THERE, Cell, Table, as_csv, latex, markdown, paper_tables, wrong_ratios
+from maskedcrf.data.corpora import CORPORA as KNOWN
+
+ROOT = Path(__file__).parents[1]
+BEGIN, END = "<!-- paper:begin -->", "<!-- paper:end -->"
+FIGURES_OF = {
+    "significance": "gains",
+    "main_result": "losses",
+    "mcrf_gain": "schemes",
+    "ablation_encoder": "encoders",
+    "calibration": "reliability",
+    "when": "when",
+}
+"""The figure that stands below each table."""
+NOT_DRAWN = {"losses": "Dev-loss curves", "schemes": "BIO and BIOES", "reliability": "Reliability diagrams"}
+
+
+def write_page(results: Results, *, docs: Path, readme: Path | None = None) -> None:
+    """Everything: page, tables, figures, and the README's table if it has a place for it."""
+    evidence = Evidence(results, read_paper())
+    claims = claims_table(all_claims(evidence))
+    theirs, ours = paper_tables(evidence), beyond_tables(evidence)
+    folder = docs / "tables" / "paper"
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in [claims, *theirs, *ours]:
+        (folder / f"{table.key}.csv").write_text(as_csv(table), encoding="utf-8")
+        (folder / f"{table.key}.tex").write_text(latex(table), encoding="utf-8")
+    shown = write_figures(evidence, docs / "images" / "paper")
+    (docs / "images" / "lattice.svg").write_text(figure_1(evidence) + "\n", encoding="utf-8")
+    (docs / "paper.md").write_text(compose(evidence, claims, theirs, ours=ours, shown=shown), encoding="utf-8")
+    if readme is not None:
+        text = readme.read_text(encoding="utf-8")
+        readme.write_text(between_markers(text, readme_table(evidence)), encoding="utf-8")
+
+
+def compose(
+    evidence: Evidence, claims: Table, theirs: Sequence[Table], *, ours: Sequence[Table], shown: Mapping[str, str]
+) -> str:
+    """The page as Markdown."""
+    numbers = {label: table["number"] for label, table in evidence.paper["tables"].items()}
+    parts = [
+        "# Does the paper hold?",
+        f"<!-- Written by `make paper` from results {evidence.results.digest}: change those, not this. -->",
+        introduction(evidence),
+        markdown(claims),
+        _links(claims),
+        how_judged(),
+        *(section(table, shown) for table in ours[:1]),
+        "## The paper's tables, ours beside",
+        *(section(replace(table, title=f"{table.title} ({numbers[table.key]})"), shown, level=3) for table in theirs),
+        "### The two pictures (Figures 1 and 2)",
+        "![The CRF's path takes an illegal step; the masked CRF's does not](images/lattice.svg)",
+        _figure("matrix", shown),
+        "## Beyond the paper",
+        *(section(table, shown, level=3) for table in ours[1:]),
+        differences(evidence),
+        inconsistencies(evidence),
+        "## Run it yourself\n\n"
+        "`make paper` rebuilds this page from the results in `experiments/results`, without corpora or GPU. "
+        "`MASKEDCRF_CORPORA=DIR MASKEDCRF_ENCODERS=DIR make paper-run BUDGET=5` trains what is missing for five "
+        "minutes, the most informative runs first; what is finished is never run again. Each line of a results file "
+        "holds a run's settings, its signature and the counts of every sentence.",
+    ]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def introduction(evidence: Evidence) -> str:
+    """What was done, in figures."""
+    paper, results = evidence.paper, evidence.results
+    source = f"{paper['authors']}, *{paper['title']}*, {paper['venue']}"
+    if not len(results):
+        state = "**No run is in the results yet**: every cell of ours says *not run*."
+    else:
+        corpora = {setting.corpus for setting in results.settings()}
+        hours = sum(run["seconds"] for found in results.runs.values() for run in found.values()) / 3600
+        state = f"{len(results)} trainings on {len(corpora)} corpora, {hours:.1f} hours of training in all."
+    return (
+        f"{source}, says that a CRF should know its tagging scheme's rules already in training. Here is each of its "
+        f"claims with our verdict, then each of its tables and figures with ours beside. {state}"
+    )
+
+
+def how_judged() -> str:
+    """What the verdicts mean."""
+    return (
+        f"*Holds*: significant at {LEVEL:g} over the corpora, and no corpus is significantly against it. *Level*: no "
+        "difference beyond chance. *Fails*: significantly the other way, on average or on some corpus. *Not run*: "
+        f"fewer than {FEWEST_SEEDS} seeds. The p-value of a claim swaps the two sides of runs with the same seed, the "
+        "corpora weighing the same; that of a claim on one corpus is the larger of approximate randomisation over "
+        f"sentences ({TRIALS:,} trials, each sentence swapped in all seeds at once) and Student's t over seeds. An "
+        "illegal segment counts as *rarely right* where dropping it raises F1, which is where the share that is right "
+        "lies below F1 / 2."
+    )
+
+
+def section(table: Table, shown: Mapping[str, str], *, level: int = 2) -> str:
+    """A table under its title, with its files, its note and its figure."""
+    figure = _figure(FIGURES_OF.get(table.key, ""), shown)
+    parts = [f"{'#' * level} {table.title}", markdown(table), f"{table.note} {_links(table)}", figure]
+    return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+def _links(table: Table) -> str:
+    return f"[CSV](tables/paper/{table.key}.csv), [LaTeX](tables/paper/{table.key}.tex)"
+
+
+def _figure(key: str, shown: Mapping[str, str]) -> str:
+    if key in shown:
+        return f"![{shown[key]}](images/paper/{key}.svg)\n\n*{shown[key]}*"
+    return f"{NOT_DRAWN[key]}: not run." if key in NOT_DRAWN else ""
+
+
+def differences(evidence: Evidence) -> str:
+    """What is the same as in the paper, and what is not, and why."""
+    small = sorted({encoder for corpus, encoder in MAIN.items() if corpus in CORPORA})
+    known = "; ".join(
+        _names(corpus for corpus, chosen in MAIN.items() if chosen == encoder) + f": `{encoder}`" for encoder in small
+    )
+    return (
+        "## What is the same, what differs and why\n\n"
+        "Same: the corpora but one, the six rows, retain and discard, best and mean over seeds, the model best on dev, "
+        "batches of 32, layer-wise rates, a tenth of train as dev where there is none, and in the LSTM rows the "
+        "architecture.\n\n"
+        f"- **Encoders.** The paper fine-tunes BERT-base. We use small ones ({known}): MiniLM-L6 has six layers and is "
+        "uncased, UER's Chinese RoBERTa has two. So levels are not comparable cell by cell; differences between rows "
+        "are. BERT and ELMo are names in the grid for whoever has their weights.\n"
+        "- **Ontonotes** needs a licence; its cells are *not run*.\n"
+        "- **Sentences.** MSRA's train has other sentence breaks than the paper's (the text is the same, and the test "
+        "sentences are the paper's). Long sentences are not cut: every gold entity counts. The authors' code cuts at "
+        "128 pieces and does not count what it loses.\n"
+        "- **Training.** Ours lasts a number of epochs that suits the size of train (each run's settings say which), "
+        "with a warm-up; the paper's lasts 5 epochs or 10,000 steps.\n"
+        "- **Start and end.** The paper's rules are for transitions alone; ours say how a sentence may begin and end. "
+        "The table of start and end rules shows what that is worth.\n"
+        "- **Exclusion** instead of a large negative constant: an illegal path has no probability at all.\n"
+        "- **Seeds** as each table says; the paper has ten."
+    )
+
+
+def inconsistencies(evidence: Evidence) -> str:
+    """Where the paper's own numbers do not agree with each other."""
+    rows = evidence.paper["tables"]["illegal_proportion"]["rows"]
+    wrong = wrong_ratios(evidence.paper)
+    worst = max(wrong, key=lambda corpus: ratios(rows[corpus])["illegal_tp_over_illegal"] or 0.0)
+    share = ratios(rows[worst])["illegal_tp_over_illegal"]
+    snips = paper_score(evidence.paper, "snips", "CRF-retain")
+    full = evidence.paper["tables"]["small_sample_table"]["rows"]["ontonotes4"]["MCRF"]["1"]["f1"]
+    main = paper_score(evidence.paper, "ontonotes4", "MCRF-training")
+    assert snips is not None
+    assert main is not None
+    return (
+        "## The paper's own inconsistencies\n\n"
+        f"- Table 1's first ratio is wrong in {len(wrong)} of {len(rows)} rows ({_names(wrong)}): it divides by the "
+        f"wrong sum. {CORPORA[worst]} is {share:.1f} %, not {rows[worst]['illegal_tp_over_illegal']:g} %.\n"
+        '- Its "dev" rows of MSRA, CoNLL2000 and CoNLL2003 have about as many segments as the *test* sets, and '
+        f"MSRA and CoNLL2000 have no dev set. Its SNIPS row implies F1 near {_implied('snips', evidence):.0f}, where "
+        f"Table 5 has {snips.mean}.\n"
+        f"- Table 8 has F1 {full} for MCRF on Ontonotes, Table 3 a best of {main.best} and a mean of {main.mean}.\n"
+        "- CoNLL2003's test scores are not in the paper but in the README of its code; the encoders' table is on dev.\n"
+        '- The paper chooses the model "best on dev"; its code chooses the lowest dev loss. Its layer-wise rates scale '
+        "gradients before Adam, which undoes most of that."
+    )
+
+
+def _implied(corpus: str, evidence: Evidence) -> float:
+    """F1 from the paper's counts of dev segments and our count of gold ones."""
+    row, dev = evidence.paper["tables"]["illegal_proportion"]["rows"][corpus], KNOWN[corpus].dev
+    assert dev is not None
+    right = row["legal_tp"] + row["illegal_tp"]
+    found = right + row["legal_fp"] + row["illegal_fp"]
+    return float(200 * right / (found + dev.counts[0].entities))
+
+
+def _names(corpora: Iterable[str]) -> str:
+    return ", ".join(CORPORA[corpus] for corpus in corpora)
+
+
+def readme_table(evidence: Evidence) -> str:
+    """The README's table: one row a corpus, ours and the paper's last row."""
+    chosen = [variant for variant in VARIANTS if not variant.startswith("tagger")]
+    rows: list[tuple[Cell, ...]] = []
+    for corpus in MAIN:
+        setting = main_setting(corpus)
+        scores = [evidence.results.score(setting, variant) for variant in chosen]
+        printed = paper_score(evidence.paper, corpus, "MCRF-training")
+        rows.append((CORPORA[corpus], *scores, printed or NOT_THERE))
+    columns = ("", *chosen, "MCRF-training, paper (BERT-base)")
+    return markdown(Table("readme", "", columns, tuple(rows)))
+
+
+def between_markers(text: str, table: str) -> str:
+    """The text with what is between the markers replaced; a text without markers stays as it is."""
+    pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+    return pattern.sub(lambda _: f"{BEGIN}\n{table.strip()}\n{END}", text)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results files")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the documentation")
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file with the markers")
+    options = parser.parse_args(given)
+    results = Results.read(options.results)
+    write_page(results, docs=options.docs, readme=options.readme)
+    print(f"{options.docs / 'paper.md'}: from {len(results)} runs", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""Tables, figures and page from results made up by a seed, and from none."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from small_corpus import SMALL, corpus
+from synthetic_results import synthetic, write
+
+from experiments import figures, page, run
+from experiments.grid import ENCODERS, GROUPS, MAIN, Run
+from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, main_setting, ratios, read_paper
+from experiments.statistics import Evidence
+from experiments.tables import (
+    Number,
+    Probability,
+    Table,
+    as_csv,
+    encoders,
+    illegal_segments,
+    latex,
+    main_scores,
+    markdown,
+    strategies,
+    text,
+    wrong_ratios,
+)
+from maskedcrf import Constraints
+
+ROOT = Path(__file__).parents[2]
+SOME = Results.of({entry["name"]: entry for entry in synthetic(("main", "encoders"), size=40)})
+NONE = Results.of({})
+PAPER = read_paper()
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (None, "not run"),
+        (3, "3"),
+        (Number(0.1234, ".2f"), "0.12"),
+        (Probability(0.0004), "p < 0.001"),
+        (Probability(0.0404), "p = 0.040"),
+        (Score(91.7), "91.7"),
+        (Score(72.44, 66.51), "72.4 (66.5)"),
+        (Score(72.44, 66.51, 1.26, 5), "72.4 (66.5 ± 1.3)"),
+    ],
+)
+def test_a_cell_is_written_as_it_is_read(cell: object, expected: str) -> None:
+    assert text(cell) == expected  # type: ignore[arg-type]
+
+
+TABLE = Table("t", "A table", ("", "a & b", "score"), (("x_1", 3, Score(72.5, 70.25, 1.5, 5)), ("50 %", None, None)))
+
+
+def test_a_table_in_markdown() -> None:
+    assert markdown(TABLE).splitlines() == [
+        "|  | a & b | score |",
+        "| --- | ---: | ---: |",
+        "| x_1 | 3 | 72.5 (70.2 ± 1.5) |",
+        "| 50 % | not run | not run |",
+    ]
+
+
+def test_a_table_in_latex_escapes_its_text() -> None:
+    assert r" & a \& b & score \\" in latex(TABLE)
+    assert r"x\_1 & 3 & 72.5 (70.2 $\pm$ 1.5) \\" in latex(TABLE)
+    assert r"50 \% & not run & not run \\" in latex(TABLE)
+
+
+def test_a_table_in_csv_keeps_what_was_measured() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(TABLE))))
+    assert rows[0] == {
+        "": "x_1",
+        "a & b": "3",
+        "score best": "72.5",
+        "score mean": "70.25",
+        "score deviation": "1.5",
+        "score runs": "5",
+    }
+    assert set(list(rows[1].values())[1:]) == {""}
+
+
+def test_main_cells_are_best_mean_and_deviation_over_seeds() -> None:
+    table = main_scores(Evidence(SOME, PAPER), "RES_CHUNKING", "Chunking")
+    values = [SOME.f1(main_setting("conll2000"), "MCRF-training")[seed] for seed in range(1, 6)]
+    mean = sum(values) / 5
+    deviation = (sum((value - mean) ** 2 for value in values) / 4) ** 0.5
+    row = next(row for row in table.rows if row[0] == "MCRF-training")
+    assert row[1] == Score(96.9, 96.5)
+    assert row[2] == pytest.approx((max(values), mean, deviation, 5))
+    assert table.rows[-1] == ("seeds", 10, "5")
+
+
+def test_the_strategies_are_those_of_the_paper() -> None:
+    rows = {row[0]: row[1:] for row in strategies(Evidence(NONE, PAPER)).rows}
+    assert rows["retain, ours"] == rows["retain, paper"]
+    assert rows["discard, ours"] == rows["discard, paper"]
+
+
+def test_the_papers_first_ratio_is_wrong_in_six_of_eight_rows() -> None:
+    assert len(wrong_ratios(PAPER)) == 6
+    assert "wrong in 6 of 8 rows" in illegal_segments(Evidence(NONE, PAPER)).note
+    # 36 of 136.
+    assert ratios(PAPER["tables"]["illegal_proportion"]["rows"]["conll2000"])[
+        "illegal_tp_over_illegal"
+    ] == pytest.approx(26.47, abs=0.01)
+
+
+def test_the_papers_masked_matrix_is_ours() -> None:
+    figure = PAPER["tables"]["masked_transition_matrix"]
+    legal = Constraints.from_scheme(figure["tags"], "BIO").legal
+    masked = [[row + 1, column + 1] for row, cells in enumerate(legal) for column, fine in enumerate(cells) if not fine]
+    assert masked == figure["masked"]
+
+
+def test_the_papers_numbers_cover_its_rows_and_corpora() -> None:
+    tables = PAPER["tables"]
+    assert set(tables["illegal_proportion"]["rows"]) == set(tables["dataset_statistics"]["rows"]) == set(CORPORA)
+    for label in ("main_result", "result_sf", "RES_CHUNKING", "code_readme"):
+        assert list(tables[label]["rows"]) == list(VARIANTS)
+    assert set(MAIN) | {"ontonotes4"} == set(CORPORA)
+
+
+def test_encoders_of_one_side_alone_say_so_on_the_other() -> None:
+    rows = {row[0]: row for row in encoders(Evidence(SOME, PAPER)).rows}
+    assert rows["BERT"][6:] == (None,) * 5
+    assert rows["minilm"][1:6] == ("-",) * 5
+    assert isinstance(rows["LSTM-1"][8], Score)
+    assert "CNN + LSTM-1" in rows
+
+
+def test_figure_1_shows_the_papers_illegal_step() -> None:
+    assert "illegal step from B-MISC to I-ORG" in figures.figure_1(Evidence(NONE, PAPER))
+
+
+def links(markdown_text: str) -> set[str]:
+    return set(re.findall(r"\]\(([^)]+)\)", markdown_text))
+
+
+# Enough for every figure, and few enough to be drawn quickly.
+FEW = [
+    each for each in synthetic(size=25) if each["run"]["corpus"] in ("weibo", "conll2003") and each["run"]["seed"] < 4
+]
+
+
+@pytest.mark.parametrize("entries", [[], FEW], ids=["no results", "results"])
+def test_the_page_has_every_file_it_names_and_comes_out_the_same(entries: list[dict], tmp_path: Path) -> None:
+    write(tmp_path / "results", entries)
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n", encoding="utf-8")
+    docs = tmp_path / "docs"
+    arguments = ["--results", str(tmp_path / "results"), "--docs", str(docs), "--readme", str(readme)]
+    assert page.main(arguments) == 0
+    files = {path: path.read_bytes() for path in docs.rglob("*.*")}
+    written = (docs / "paper.md").read_text(encoding="utf-8")
+    assert all((docs / name).is_file() for name in links(written))
+    assert "nan" not in re.findall(r"[a-z]+", written)
+    drawn = {path.stem for path in (docs / "images" / "paper").glob("*.png")}
+    assert drawn == (set(figures.FIGURES) if entries else {"matrix"})
+    assert ("No run is in the results yet" in written) is not bool(entries)
+    shown = readme.read_text(encoding="utf-8")
+    assert shown.startswith("before\n")
+    assert shown.endswith("after\n")
+    assert "old" not in shown
+    assert "| Weibo | " in shown
+    if not entries:
+        assert page.main(arguments) == 0
+        assert {path: path.read_bytes() for path in docs.rglob("*.*")} == files
+
+
+def test_a_readme_without_markers_stays_as_it_is() -> None:
+    assert page.between_markers("text", "table") == "text"
+
+
+def test_the_committed_page_was_made_from_the_committed_results() -> None:
+    written = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    assert f"from results {Results.read().digest}:" in written, "run `make paper`"
+
+
+@pytest.mark.parametrize("head", ["softmax", "crf", "mcrf"])
+def test_a_real_run_has_all_that_tables_and_figures_ask_for(
+    head: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    small = SimpleNamespace(train=corpus(24), dev=corpus(6, seed=1), test=corpus(8, seed=2), scheme="BIO", gold="error")
+    monkeypatch.setattr(run, "_corpus", lambda name, folder: small)
+    monkeypatch.setitem(ENCODERS, "uer", {**SMALL, "epochs": 1})
+    line = run.execute(Run("weibo", "uer", head, 1), "", "")  # type: ignore[arg-type]
+    run.append(tmp_path, line)
+    results = Results.read(tmp_path)
+    setting = main_setting("weibo")
+    for variant, (served_by, _) in READINGS.items():
+        if served_by == head:
+            assert [len(found) for found in results.counts(setting, variant).values()] == [8]
+            assert results.cells(setting, variant, "dev")
+    mass = results.mean(setting, head, "test", "illegal_mass")
+    assert mass is not None
+    assert 0 <= mass <= 1
+    before = results.mean(setting, head, "initial", "illegal_mass")
+    assert before is None if head == "mcrf" else before is not None and 0.5 < before < 1
+    assert len(line["epochs"]) == 1
+    assert ("calibration" in line["test"]) == (head == "mcrf")
+    assert page.compose(Evidence(results, PAPER), TABLE, [], ours=[], shown={})  # one run of one head is a page, too
+
+
+def test_runs_that_need_weights_are_left_out_without_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["main", "--budget", "0", "--encoders", ""]) == 0
+    assert "0 runs to do" in capsys.readouterr().err
+    assert all(not run.pretrained(each) for each in GROUPS["small"])
+
+
+def test_a_results_line_names_no_folder_of_this_machine() -> None:
+    settings = run.settings_of(GROUPS["main"][0], "some/folder")
+    assert "some/folder" in json.dumps(settings)
+    assert "some/folder" not in json.dumps(run._without_paths(settings, "some/folder"))
+    assert run._without_paths({"rate": 0.1}, "") == {"rate": 0.1}
