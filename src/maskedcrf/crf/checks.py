@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from maskedcrf.crf import reference
+from maskedcrf.crf.dispatch import Lattice
 from maskedcrf.errors import ConstraintError, IllegalPathError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices
@@ -111,7 +112,7 @@ class Pending:
     def __init__(self) -> None:
         self._waiting: deque[tuple[Any, ...]] = deque()
 
-    def check(self, results: Tensor, lattice: Sequence[Tensor], tags: Tensor | None, constraints: Constraints) -> None:
+    def check(self, results: Tensor, lattice: Lattice, tags: Tensor | None, constraints: Constraints) -> None:
         """Look at `results` (B,), which must be finite."""
         if torch.compiler.is_compiling():
             return
@@ -129,7 +130,7 @@ class Pending:
         copy = torch.empty(results.shape, dtype=results.dtype, pin_memory=True).copy_(results, non_blocking=True)
         ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
         ready.record()
-        self._waiting.append((ready, copy, [part.detach() for part in lattice], tags, constraints))
+        self._waiting.append((ready, copy, lattice._replace(emissions=lattice.emissions.detach()), tags, constraints))
 
     def __deepcopy__(self, memo: Any) -> Pending:
         return Pending()  # what is under way on a device belongs to the layer that asked
@@ -138,10 +139,10 @@ class Pending:
         return Pending, ()
 
 
-def explain(results: Tensor, lattice: Sequence[Tensor], tags: Tensor | None, constraints: Constraints) -> None:
+def explain(results: Tensor, lattice: Lattice, tags: Tensor | None, constraints: Constraints) -> None:
     """Raise the error that names the first row at fault: what, where, and what to do."""
     row = int((~results.isfinite()).cpu().nonzero()[0])
-    emissions, mask, transitions, start, end = (part.detach().cpu() for part in lattice)
+    emissions, mask, transitions, start, end = (part.detach().cpu() for part in lattice.scores())
     positions = mask[row].nonzero().squeeze(1)
     scores = emissions[row, positions]
     spoilt = (scores.isnan() | (scores == torch.inf)).any(1).nonzero()

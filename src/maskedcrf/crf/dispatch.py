@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -20,14 +21,34 @@ from maskedcrf.crf.reference import Paths
 from maskedcrf.errors import MissingExtraError
 
 
+class Illegal(NamedTuple):
+    """Which steps, starts and ends are not in the path space: (D, D), (D,), (D,) Boolean."""
+
+    transitions: Tensor
+    start: Tensor
+    end: Tensor
+
+
 class Lattice(NamedTuple):
-    """The arguments of every recursion, in their order; see `reference`."""
+    """The scores of a batch, as the layer has them, and what is illegal; see `reference`."""
 
     emissions: Tensor
     mask: Tensor
     transitions: Tensor
     start: Tensor
     end: Tensor
+    illegal: Illegal | None = None
+
+    def scores(self) -> Scores:
+        """What every recursion takes, in its order: -inf where a step, a start or an end is illegal."""
+        if self.illegal is None:
+            return self[:5]
+        given = zip(self[2:5], self.illegal, strict=True)
+        transitions, start, end = (scores.masked_fill(out, -torch.inf) for scores, out in given)
+        return self.emissions, self.mask, transitions, start, end
+
+
+Scores = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class Backend(NamedTuple):
@@ -83,65 +104,46 @@ def _module(backend: str, tensor: Tensor) -> Any:
     return _modules[key]
 
 
-def negative_log_likelihood(
-    emissions: Tensor, tags: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, *, backend: str
-) -> Tensor:
+def negative_log_likelihood(lattice: Lattice, tags: Tensor, *, backend: str) -> Tensor:
     """(B,): -log P(tags), in the dtype of the emissions."""
-    return _losses(emissions, tags, mask, transitions, start, end, backend)
+    return _losses(lattice, tags, backend)
 
 
-def log_partition(
-    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, *, backend: str
-) -> Tensor:
+def log_partition(lattice: Lattice, *, backend: str) -> Tensor:
     """(B,): log of the summed exp-scores of all legal paths."""
-    return _losses(emissions, None, mask, transitions, start, end, backend)
+    return _losses(lattice, None, backend)
 
 
-def marginals(
-    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, *, backend: str
-) -> Tensor:
+def marginals(lattice: Lattice, *, backend: str) -> Tensor:
     """(B, T, D): P(tag j at position t); differentiable, through the reference."""
-    lattice = Lattice(emissions, mask, transitions, start, end)
     if backend == "reference" or _wants_gradient(lattice):
-        return reference.marginals(*widen(lattice)).to(emissions.dtype)
-    shares: Tensor = _OPERATORS.marginals(*lattice, backend)
+        return reference.marginals(*widen(lattice.scores())).to(lattice.emissions.dtype)
+    shares: Tensor = _OPERATORS.marginals(*lattice.scores(), backend)
     return shares
 
 
-def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, *, backend: str) -> Paths:
+def viterbi(lattice: Lattice, *, backend: str) -> Paths:
     """Tags (B, T) and score (B,) of the best legal path."""
-    if backend == "reference":
-        return reference.viterbi(*widen(Lattice(emissions, mask, transitions, start, end)))
-    if not _watched():
-        with torch.no_grad():
-            found: Paths = _module(backend, emissions).viterbi(emissions, mask, transitions, start, end)
-        return found
-    return Paths(*_OPERATORS.viterbi(emissions, mask, transitions, start, end, backend))
+    if backend != "reference" and _watched():
+        return Paths(*_OPERATORS.viterbi(*lattice.scores(), backend))
+    with torch.no_grad():
+        if backend == "reference":
+            return reference.viterbi(*widen(lattice.scores()))
+        return Paths(*_kernel("viterbi")(*lattice.scores(), backend))
 
 
-def nbest(
-    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int, *, backend: str
-) -> Paths:
+def nbest(lattice: Lattice, k: int, *, backend: str) -> Paths:
     """Tags (B, k, T) and scores (B, k) of the k best legal paths."""
     if backend == "reference":
-        return reference.nbest(*widen(Lattice(emissions, mask, transitions, start, end)), k)
-    return Paths(*_OPERATORS.nbest(emissions, mask, transitions, start, end, k, backend))
+        return reference.nbest(*widen(lattice.scores()), k)
+    return Paths(*_OPERATORS.nbest(*lattice.scores(), k, backend))
 
 
-def sample(
-    emissions: Tensor,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
-    uniforms: Tensor,
-    *,
-    backend: str,
-) -> Tensor:
+def sample(lattice: Lattice, uniforms: Tensor, *, backend: str) -> Tensor:
     """Tags (B, n, T) of n paths drawn from the distribution as `uniforms` (B, n, T) decide."""
     if backend == "reference":
-        return reference.sample(*widen(Lattice(emissions, mask, transitions, start, end)), uniforms)
-    tags: Tensor = _OPERATORS.sample(emissions, mask, transitions, start, end, uniforms, backend)
+        return reference.sample(*widen(lattice.scores()), uniforms)
+    tags: Tensor = _OPERATORS.sample(*lattice.scores(), uniforms, backend)
     return tags
 
 
@@ -153,10 +155,11 @@ def to_lists(tags: Tensor, mask: Tensor) -> list[list[int]]:
     return [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
-def widen(lattice: Lattice) -> Lattice:
-    """The lattice in double, where the device has it."""
-    wide = _wide(lattice.emissions)
-    return Lattice(*(tensor.to(wide) if tensor.is_floating_point() else tensor for tensor in lattice))
+def widen(scores: Scores) -> Scores:
+    """The scores in double, where the device has it."""
+    wide = _wide(scores[0])
+    emissions, mask, transitions, start, end = scores
+    return emissions.to(wide), mask, transitions.to(wide), start.to(wide), end.to(wide)
 
 
 def _wide(tensor: Tensor) -> torch.dtype:
@@ -167,25 +170,16 @@ def _wants_gradient(tensors: Sequence[Any]) -> bool:
     return torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in tensors)
 
 
-def _losses(
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
-    backend: str,
-) -> Tensor:
-    lattice = emissions, tags, mask, transitions, start, end
-    if backend == "reference":
-        return _reference_losses(*lattice)
+def _losses(lattice: Lattice, tags: Tensor | None, backend: str) -> Tensor:
     losses: Tensor
-    if _watched():
-        losses = _OPERATORS.loss(*lattice, backend)[0]
-    elif _wants_gradient(lattice):
-        losses = _Loss.apply(*lattice, backend)[0]  # type: ignore[no-untyped-call]
-    else:
-        losses = _module(backend, emissions).forward(*lattice)[0]
+    if backend != "reference" and not _watched() and _wants_gradient(lattice):
+        losses = _Loss.apply(tags, lattice.illegal, backend, *lattice[:5])  # type: ignore[no-untyped-call]
+        return losses
+    emissions, mask, *parameters = lattice.scores()
+    if backend == "reference":
+        return _reference_losses(emissions, tags, mask, *parameters)
+    compute = _OPERATORS.loss if _watched() else _kernel("forward")
+    losses = compute(emissions, tags, mask, *parameters, backend)[0]
     return losses
 
 
@@ -197,10 +191,10 @@ def _watched() -> bool:
 def _reference_losses(
     emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> Tensor:
-    lattice = widen(Lattice(emissions, mask, transitions, start, end))
+    wide, *rest = widen((emissions, mask, transitions, start, end))
     if tags is None:
-        return reference.log_partition(*lattice).to(emissions.dtype)
-    return reference.negative_log_likelihood(lattice[0], tags, *lattice[1:]).to(emissions.dtype)
+        return reference.log_partition(wide, *rest).to(emissions.dtype)
+    return reference.negative_log_likelihood(wide, tags, *rest).to(emissions.dtype)
 
 
 _LATTICE = "Tensor emissions, Tensor mask, Tensor transitions, Tensor start, Tensor end"
@@ -215,6 +209,7 @@ _SCHEMAS = (
 )
 
 
+@cache
 def _kernel(name: str, emissions_at: int = 0) -> Callable[..., Any]:
     """The backend's function of that name; the backend is the operator's last argument."""
 
@@ -225,15 +220,38 @@ def _kernel(name: str, emissions_at: int = 0) -> Callable[..., Any]:
     return compute
 
 
-_compute_loss, _compute_loss_backward = _kernel("forward"), _kernel("backward", 2)
-
-
 class _Loss(torch.autograd.Function):
+    """The loss outside compilers: excluding what is illegal is part of it, so that its gradient is computed once."""
+
+    @staticmethod
+    def forward(ctx: Any, tags: Tensor | None, illegal: Illegal | None, backend: str, *given: Tensor) -> Tensor:
+        emissions, mask, *parameters = Lattice(*given[:5], illegal).scores()  # type: ignore[call-arg, arg-type]
+        losses: Tensor
+        losses, saved = _module(backend, emissions).forward(emissions, tags, mask, *parameters)
+        ctx.save_for_backward(saved, tags, *given, *parameters)
+        ctx.illegal, ctx.backend = illegal, backend
+        return losses
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        saved, tags, *given = ctx.saved_tensors
+        emissions, mask, *parameters = given[:2] + given[5:]
+        if torch.is_grad_enabled():  # a second derivative is wanted: from the scores as they were given
+            emissions, mask, *parameters = Lattice(*given[:5], ctx.illegal).scores()  # type: ignore[call-arg]
+            gradients = _OPERATORS.loss_backward(upstream, saved, emissions, tags, mask, *parameters, ctx.backend)
+        else:
+            module = _module(ctx.backend, emissions)
+            gradients = module.backward(upstream, saved, emissions, tags, mask, *parameters)
+        return None, None, None, gradients[0], None, *gradients[1:]
+
+
+class _WatchedLoss(torch.autograd.Function):
+    """The same as an operator, which compilers see as one node."""
+
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
         with torch._C._AutoDispatchBelowAutograd():
-            compute = _OPERATORS.loss if _watched() else _compute_loss
-            losses, saved = compute(*args)
+            losses, saved = _OPERATORS.loss(*args)
         ctx.save_for_backward(saved, *args[:-1])
         ctx.backend = args[-1]
         ctx.mark_non_differentiable(saved)
@@ -241,8 +259,7 @@ class _Loss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, _: Any) -> Any:
-        compute = _OPERATORS.loss_backward if _watched() or torch.is_grad_enabled() else _compute_loss_backward
-        gradients = compute(upstream, *ctx.saved_tensors, ctx.backend)
+        gradients = _OPERATORS.loss_backward(upstream, *ctx.saved_tensors, ctx.backend)
         return gradients[0], None, None, *gradients[1:], None
 
 
@@ -317,8 +334,8 @@ for _schema in _SCHEMAS:
     _LIBRARY.define(_schema)
 
 for _name, _compute, _shapes, _gradient in (
-    ("loss", _compute_loss, _shape_of_loss, _Loss),
-    ("loss_backward", _compute_loss_backward, _shape_of_loss_backward, _LossBackward),
+    ("loss", _kernel("forward"), _shape_of_loss, _WatchedLoss),
+    ("loss_backward", _kernel("backward", 2), _shape_of_loss_backward, _LossBackward),
     ("marginals", _kernel("marginals"), _shape_of_marginals, None),
     ("viterbi", _kernel("viterbi"), _shape_of_viterbi, None),
     ("nbest", _kernel("nbest"), _shape_of_nbest, None),

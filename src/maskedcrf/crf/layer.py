@@ -101,9 +101,10 @@ class MaskedCRF(nn.Module):
         tags = checks.tags(tags, mask)
         lattice = self._lattice(emissions, mask, masked=self.mask_mode == "train", weighted=True)
         if self.weights is not None and self.weighting == "lannoy":
-            losses = reference.lannoy_loss(lattice[0], tags, *lattice[1:], self.weights.to(lattice[0].dtype))
+            scores = lattice.scores()
+            losses = reference.lannoy_loss(scores[0], tags, *scores[1:], self.weights.to(emissions.dtype))
         else:
-            losses = dispatch.negative_log_likelihood(lattice[0], tags, *lattice[1:], backend=self.backend)
+            losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
         self._pending.check(losses, lattice, tags, self.constraints)
         return _reduce(losses, mask, reduction)
 
@@ -114,13 +115,13 @@ class MaskedCRF(nn.Module):
         emissions, mask = self._prepare(emissions, mask, allowed)
         tags = checks.tags(tags, mask)
         lattice = self._lattice(emissions, mask)
-        return -dispatch.negative_log_likelihood(lattice[0], tags, *lattice[1:], backend=self.backend)
+        return -dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
 
     def log_partition(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): log of the summed exp-scores of all legal paths."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions, mask)
-        result = dispatch.log_partition(*lattice, backend=self.backend)
+        result = dispatch.log_partition(lattice, backend=self.backend)
         self._pending.check(result, lattice, None, self.constraints)
         return result
 
@@ -141,8 +142,8 @@ class MaskedCRF(nn.Module):
         narrowed = checks.narrow(emissions, allowed)
         masked = self.mask_mode == "train"
         inside_lattice = self._lattice(narrowed, mask, masked=masked)
-        inside = dispatch.log_partition(*inside_lattice, backend=self.backend)
-        whole = dispatch.log_partition(*self._lattice(emissions, mask, masked=masked), backend=self.backend)
+        inside = dispatch.log_partition(inside_lattice, backend=self.backend)
+        whole = dispatch.log_partition(self._lattice(emissions, mask, masked=masked), backend=self.backend)
         self._pending.check(inside, inside_lattice, None, self.constraints)
         return _reduce(whole - inside, mask, reduction)
 
@@ -152,7 +153,7 @@ class MaskedCRF(nn.Module):
         """The best legal path of each row, as a list of the tag ids of its labelled positions."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
-        paths = dispatch.viterbi(*lattice, backend=self.backend)
+        paths = dispatch.viterbi(lattice, backend=self.backend)
         self._pending.check(paths.scores, lattice, None, self.constraints)
         return dispatch.to_lists(paths.tags, mask)
 
@@ -162,7 +163,7 @@ class MaskedCRF(nn.Module):
         """(B, T): the best legal path of each row, `pad` where not labelled; no host synchronisation."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
-        paths = dispatch.viterbi(*lattice, backend=self.backend)
+        paths = dispatch.viterbi(lattice, backend=self.backend)
         self._pending.check(paths.scores, lattice, None, self.constraints)
         return paths.tags if pad == reference.PAD else paths.tags.masked_fill(~mask, pad)
 
@@ -174,9 +175,9 @@ class MaskedCRF(nn.Module):
             raise ValueError(f"k must be at least 1, got {k}")
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
-        paths = dispatch.nbest(*lattice, k, backend=self.backend)
+        paths = dispatch.nbest(lattice, k, backend=self.backend)
         self._pending.check(paths.scores[:, 0], lattice, None, self.constraints)
-        normaliser = dispatch.log_partition(*lattice, backend=self.backend)
+        normaliser = dispatch.log_partition(lattice, backend=self.backend)
         log_probs = (paths.scores - normaliser[:, None]).tolist()
         ids = [dispatch.to_lists(paths.tags[:, rank], mask) for rank in range(k)]
         return [
@@ -189,7 +190,7 @@ class MaskedCRF(nn.Module):
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        return dispatch.marginals(*lattice, backend=self.backend)
+        return dispatch.marginals(lattice, backend=self.backend)
 
     def sample(
         self,
@@ -206,14 +207,14 @@ class MaskedCRF(nn.Module):
         self._check_path_exists(lattice)
         shape = (len(mask), n, mask.shape[1])
         uniforms = torch.rand(shape, dtype=torch.float64, generator=generator, device=emissions.device)
-        return dispatch.sample(*lattice, uniforms, backend=self.backend)
+        return dispatch.sample(lattice, uniforms, backend=self.backend)
 
     def entropy(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): entropy of the path distribution in nats; 0 where one path is certain. Differentiable."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        return reference.entropy(*lattice).to(emissions.dtype)
+        return reference.entropy(*lattice.scores()).to(emissions.dtype)
 
     def span_probability(
         self,
@@ -234,14 +235,14 @@ class MaskedCRF(nn.Module):
         continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        probability = reference.span_log_probability(*lattice, index, member, continues).exp()
+        probability = reference.span_log_probability(*lattice.scores(), index, member, continues).exp()
         return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): P(illegal), the probability an unmasked CRF with these weights would spend on illegal paths."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        legal = dispatch.log_partition(*self._lattice(emissions, mask, masked=True), backend=self.backend)
-        whole = dispatch.log_partition(*self._lattice(emissions, mask, masked=False), backend=self.backend)
+        legal = dispatch.log_partition(self._lattice(emissions, mask, masked=True), backend=self.backend)
+        whole = dispatch.log_partition(self._lattice(emissions, mask, masked=False), backend=self.backend)
         return -torch.expm1((legal - whole).clamp(max=0))
 
     def _prepare(self, emissions: Tensor, mask: Tensor | None, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -253,24 +254,21 @@ class MaskedCRF(nn.Module):
     def _lattice(
         self, emissions: Tensor, mask: Tensor, *, masked: bool | None = None, weighted: bool = False
     ) -> dispatch.Lattice:
-        """What the recursions take, illegal scores excluded if `masked` (default: unless the mask is off)."""
+        """The scores, with what is illegal if `masked` (default: unless the mask is off)."""
         transitions: Tensor = self.transitions
-        start: Tensor = self.start_transitions
-        end: Tensor = self.end_transitions
         if weighted and self.weights is not None and self.weighting != "lannoy":
             emissions = checks.scale(emissions, self.weights)
             if self.weighting == "emission_transition":
                 transitions = transitions * self.weights[:, None]
-        if masked if masked is not None else self.mask_mode != "off":
-            transitions = transitions.masked_fill(self.illegal, -torch.inf)
-            start = start.masked_fill(self.illegal_start, -torch.inf)
-            end = end.masked_fill(self.illegal_end, -torch.inf)
-        return dispatch.Lattice(emissions, mask, transitions, start, end)
+        illegal = dispatch.Illegal(self.illegal, self.illegal_start, self.illegal_end)
+        on = masked if masked is not None else self.mask_mode != "off"
+        edges = self.start_transitions, self.end_transitions
+        return dispatch.Lattice(emissions, mask, transitions, *edges, illegal if on else None)
 
     def _check_path_exists(self, lattice: dispatch.Lattice) -> None:
         """Answers that are ratios of masses have no value where there is no path."""
         with torch.no_grad():
-            masses = dispatch.log_partition(*lattice, backend=self.backend)
+            masses = dispatch.log_partition(lattice, backend=self.backend)
         self._pending.check(masses, lattice, None, self.constraints)
 
     def extra_repr(self) -> str:
