@@ -39,7 +39,7 @@ paper-run: $(READY) ## train what the results lack, beginning no run after BUDGE
 	@$(BIN)/python -m experiments.run small main encoders bioes tenth --budget $(BUDGET)
 
 docs: $(READY) ## build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(READY) ## rewrite the files as `make check` wants them
 	@$(BIN)/ruff check --fix --quiet .

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from maskedcrf.crf.layer import MaskedCRF as MaskedCRF
     from maskedcrf.errors import MaskedCRFError as MaskedCRFError
-    from maskedcrf.evaluation import audit as audit
-    from maskedcrf.evaluation import evaluate as evaluate
+    from maskedcrf.evaluation.audit import audit as audit
+    from maskedcrf.evaluation.conlleval import evaluate as evaluate
     from maskedcrf.tagger import Tagger as Tagger
     from maskedcrf.tags.constraints import Constraints as Constraints
     from maskedcrf.tags.scheme import Scheme as Scheme
@@ -25,8 +25,8 @@ _HOMES = {
     "MaskedCRFError": "maskedcrf.errors",
     "Scheme": "maskedcrf.tags.scheme",
     "Tagger": "maskedcrf.tagger",
-    "audit": "maskedcrf.evaluation",
-    "evaluate": "maskedcrf.evaluation",
+    "audit": "maskedcrf.evaluation.audit",
+    "evaluate": "maskedcrf.evaluation.conlleval",
 }
 
 __all__ = ["Constraints", "MaskedCRF", "MaskedCRFError", "Scheme", "Tagger", "__version__", "audit", "evaluate"]

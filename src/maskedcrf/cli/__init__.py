@@ -19,10 +19,12 @@ from typer.core import TyperGroup
 from maskedcrf.errors import MaskedCRFError
 
 COMMANDS = {
+    "demo": "train the paper's six variants on a built-in corpus, and compare",
     "train": "train a tagger on labelled files",
     "predict": "tag text, columns or JSON lines with a trained model",
     "export": "write a model as one ONNX file with the Viterbi inside",
     "serve": "answer over HTTP, with a page that shows the tag lattice",
+    "tag": "tag many files (Parquet, JSON lines, columns) in parallel",
     "evaluate": "score predicted tags against gold tags, as conlleval does",
     "audit": "how many predicted segments, and how many errors, are illegal",
     "check": "which scheme a file follows, and every illegal transition in it",
@@ -86,7 +88,7 @@ def _show_version(wanted: bool) -> None:
 def _callback(
     version: bool = typer.Option(False, "--version", help="Show the version.", callback=_show_version, is_eager=True),
 ) -> None:
-    """Sequence labelling without illegal tag paths: score, audit, check, convert and repair tagged text.
+    """Sequence labelling without illegal tag paths: train, tag, serve, and audit anybody's output.
 
     \b
     Example:

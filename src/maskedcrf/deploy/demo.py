@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -17,12 +18,12 @@ from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.training.run import train
 
-TRAININGS = {
+TRAININGS: dict[str, dict[str, Any]] = {
     "softmax": {"head": "softmax", "mask": "off"},
     "CRF": {"head": "crf", "mask": "off"},
     "MCRF": {"head": "crf", "mask": "train"},
 }
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "encoder": {"words": 64, "lstm_hidden": 64, "dropout": 0.4},
     "epochs": 12,
     "patience": 0,
