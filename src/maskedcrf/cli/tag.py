@@ -1,0 +1,118 @@
+"""maskedcrf tag."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from maskedcrf.cli.options import AsJson, Comment
+
+if TYPE_CHECKING:
+    from maskedcrf.deploy.bulk.run import Tally
+
+
+class Form(StrEnum):
+    """What the files are."""
+
+    auto = "auto"
+    parquet = "parquet"
+    jsonl = "jsonl"
+    conll = "conll"
+
+
+class Device(StrEnum):
+    """What workers run on."""
+
+    auto = "auto"
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def run(
+    model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
+    inputs: Annotated[list[Path], typer.Argument(help="Files, or folders of them.", metavar="INPUT...")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; what is done is skipped.")],
+    workers: Annotated[
+        int | None, typer.Option(help="Models at work at a time; by default one a GPU, else one a core.", min=1)
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="A running Ray cluster: host:port, ray://host:port, auto; else this machine.")
+    ] = None,
+    device: Annotated[Device, typer.Option(help="auto takes GPUs where there are any.")] = Device.auto,
+    format: Annotated[Form, typer.Option(help="What the files are; by their names if auto.")] = Form.auto,
+    field: Annotated[str | None, typer.Option(help="Field of tokens or text; else `tokens`, then `text`.")] = None,
+    prefix: Annotated[str, typer.Option(help="Begins the names of the fields that are added.")] = "",
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
+    token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
+    comment: Comment = None,
+    longest: Annotated[int, typer.Option(help="Longer sentences, in tokens, are set aside.", min=1)] = 50_000,
+    temp_dir: Annotated[Path | None, typer.Option(help="Where Ray keeps its own files; else below /tmp.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Do everything anew.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tag many files at once: Parquet, JSON lines (.jsonl) or columns (.conll), packed with gzip or not.
+
+    Each file is written under its name into the output folder, with tags and entities added, when it is whole.
+    Rows that cannot be tagged go to NAME.rejects.jsonl with the reason. A run that was stopped goes on with the files
+    that are not finished. Exit code 0: every row was tagged; 1: some were set aside, or a file could not be read.
+
+    \b
+    Example:
+      maskedcrf tag my-model news/ --output tagged --workers 8
+      maskedcrf tag my-model a.parquet b.parquet -o tagged --address ray://cluster:10001
+    """
+    from maskedcrf.cli.streams import note, print_json
+    from maskedcrf.deploy.bulk.cluster import Cluster
+    from maskedcrf.deploy.bulk.rows import Options
+    from maskedcrf.deploy.bulk.run import tag_files
+
+    steps = tag_files(
+        model,
+        inputs,
+        output=output,
+        options=Options(field, prefix, probabilities, token_column, comment, longest),
+        cluster=Cluster(address, workers, device.value, temp_dir),
+        form=None if format is Form.auto else format.value,
+        overwrite=overwrite,
+    )
+    tally = _watched(steps)
+    for reason in tally.failed.values():
+        note(reason)
+    if as_json:
+        print_json({**asdict(tally), "output": str(output)})
+    else:
+        note(_summary(tally, output))
+    if not tally.is_complete:
+        raise typer.Exit(1)
+
+
+def _watched(steps: Iterable[Tally]) -> Tally:
+    """The last tally; on a terminal, each is shown on one line."""
+    begun, before = time.monotonic(), None
+    is_terminal = sys.stderr.isatty()
+    for tally in steps:
+        if is_terminal:
+            before = tally.sentences if before is None else before
+            rate = (tally.sentences - before) / max(time.monotonic() - begun, 1e-3)
+            done = f"{tally.skipped + tally.finished} of {tally.files} files"
+            rejected = f", {tally.rejected:,} set aside" if tally.rejected else ""
+            line = f"{done}, {tally.sentences:,} sentences{rejected}, {rate:,.0f} a second"
+            print(f"\r{line}", end="\033[K", file=sys.stderr, flush=True)
+    if is_terminal:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    return tally
+
+
+def _summary(tally: Tally, output: Path) -> str:
+    parts = [f"{tally.sentences:,} sentences, {tally.tokens:,} tokens in {tally.finished + tally.skipped} files"]
+    parts += [f"{tally.skipped} of them done before"] if tally.skipped else []
+    parts += [f"{tally.rejected:,} rows set aside, see {output}/*.rejects.jsonl"] if tally.rejected else []
+    parts += [f"{len(tally.failed)} files could not be read"] if tally.failed else []
+    return "; ".join(parts)

@@ -1,0 +1,1 @@
+"""Bulk tagging: many files on Ray Data."""

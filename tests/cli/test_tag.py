@@ -1,0 +1,95 @@
+"""maskedcrf tag: exit codes, messages, and a cluster by its address."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from served import build_tagger
+
+from maskedcrf.cli import main
+from maskedcrf.deploy.bulk.cluster import Cluster, connected
+
+ray = pytest.importorskip("ray")
+pytest.importorskip("pyarrow")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`use_(push_based_shuffle|polars|arrow_tensor_v2)` is deprecated"),
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(build_tagger().save(tmp_path_factory.mktemp("tag") / "model"))
+
+
+def refused(arguments, capsys) -> str:
+    assert main(["tag", *arguments]) == 2
+    [line] = capsys.readouterr().err.strip().split("\n")
+    return line
+
+
+def test_a_cluster_is_found_by_its_address_and_the_exit_code_tells_of_rejects(model, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "Ann flew to Oslo."}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "Oslo"}\n{]\n')
+    home = tmp_path / "home"
+    home.mkdir()
+    with connected(Cluster(workers=1)):
+        address = ray.get_runtime_context().gcs_address
+        command = [sys.executable, "-m", "maskedcrf", "tag", model, str(tmp_path / "a.jsonl"), "-o"]
+        command += [str(tmp_path / "out"), "--address", address, "--workers", "1", "--json"]
+        environment = {**os.environ, "HOME": str(home)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        told = json.loads(done.stdout)
+        assert (told["finished"], told["sentences"], told["tokens"], told["rejected"]) == (1, 1, 5, 0)
+        assert main(["tag", model, str(tmp_path / "b.jsonl"), "-o", str(tmp_path / "out"), "--workers", "1"]) == 1
+    assert json.loads((tmp_path / "out/a.jsonl").read_text())["tags"] == ["B-PER", "O", "O", "B-LOC", "O"]
+    assert json.loads((tmp_path / "out/b.jsonl.rejects.jsonl").read_text())["place"] == 2
+    assert list(home.iterdir()) == []
+
+
+def test_an_address_where_nobody_answers_is_refused_at_once(model, tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    rest = [model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out"), "--address"]
+    assert "no Ray cluster answers" in refused([*rest, "127.0.0.1:1"], capsys)
+    assert "no Ray cluster answers" in refused([*rest, "ray://127.0.0.1:1"], capsys)
+    assert "host:port" in refused([*rest, "somewhere"], capsys)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "said"),
+    [
+        ("missing.jsonl", [], "no such file"),
+        ("a.txt", [], "--format"),
+        ("a.conll", ["--probabilities"], "no room for probabilities"),
+    ],
+)
+def test_what_cannot_be_begun_writes_nothing(name, extra, said, model, tmp_path, capsys):
+    for given in ("a.txt", "a.conll"):
+        (tmp_path / given).write_text("Ann\n")
+    assert said in refused([model, str(tmp_path / name), "-o", str(tmp_path / "out"), *extra], capsys)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    assert "model.safetensors" in refused(
+        [str(tmp_path), str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out")], capsys
+    )
+
+
+def test_without_ray_the_message_says_how_to_install_it(model, tmp_path, capsys, monkeypatch):
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    said = refused([model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out")], capsys)
+    assert "pip install 'maskedcrf[ray]'" in said
+
+
+def test_help_has_an_example(capsys):
+    assert main(["tag", "--help"]) == 0
+    assert "maskedcrf tag my-model" in capsys.readouterr().out

@@ -1,0 +1,152 @@
+"""Pieces of files, tagged without a cluster: rows are kept to the letter, and what cannot be tagged is set aside."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bulk_inputs import BAD_LINES, TEXTS, columns, json_lines, table
+from hypothesis import given
+from hypothesis import strategies as st
+from served import build_tagger
+
+from maskedcrf.data.conll import read_conll
+from maskedcrf.deploy.bulk.formats import cut, form_of, tag
+from maskedcrf.deploy.bulk.rows import Options
+from maskedcrf.errors import DataError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def tagged(path, options=None, form=None):
+    """Content and rejects of a whole file, piece by piece."""
+    options = options or Options()
+    form = form or form_of(path)
+    done = [
+        tag(build_tagger(), piece, path=str(path), form=form, options=options)
+        for piece in cut(str(path), form, options)
+    ]
+    return [each.content for each in done], [reject for each in done for reject in each.rejects]
+
+
+@given(size=st.integers(0, 30), piece=st.integers(1, 3000))
+def test_the_size_of_pieces_changes_nothing(size, piece, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pieces")
+    for name, content in (("a.jsonl", json_lines(size)), ("a.conll", columns(size))):
+        (folder / name).write_bytes(content)
+        whole, cut_up = (b"".join(tagged(folder / name, Options(piece=n))[0]) for n in (1 << 20, piece))
+        assert cut_up == whole
+
+
+def test_a_line_of_json_keeps_its_beginning_to_the_letter(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json_lines(5))
+    lines = b"".join(tagged(path)[0]).decode().splitlines()
+    for before, after, text in zip(json_lines(5).decode().splitlines(), lines, TEXTS, strict=True):
+        assert after.startswith(before.removesuffix(" }"))
+        answer = build_tagger().predict(text).to_json()
+        assert {key: json.loads(after)[key] for key in answer} == answer
+
+
+def test_a_column_file_keeps_every_line_and_gets_a_column(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_bytes(columns(2))
+    options = Options(comment="#")
+    expected = "-DOCSTART- -X- O\n\n" + "# id 7\nAnn NNP B-PER\nflew VB O\n\n\nto TO O\nOslo NNP B-LOC\n\n" * 2
+    content, rejects = tagged(path, options)
+    assert b"".join(content).decode() == expected
+    assert rejects == []
+
+
+def test_bad_lines_are_set_aside_with_place_and_reason(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json_lines(2) + b"\n".join(BAD_LINES) + b"\n")
+    content, rejects = tagged(path)
+    assert b"".join(content).count(b"\n") == 2
+    assert [reject["place"] for reject in rejects] == list(range(3, 3 + len(BAD_LINES)))
+    for reject, (line, reason) in zip(rejects, BAD_LINES.items(), strict=True):
+        assert reason in reject["reason"]
+        assert reject["content"] == line.decode("utf-8", "backslashreplace")
+        assert "\n" not in reject["reason"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "place", "reason"),
+    [
+        (b"Ann NNP\nflew\n\n", 5, "1 column where the file has 2"),
+        (b"Ann N\xffP\n\n", 4, "not UTF-8"),
+        (b"Ann N\0P\n\n", 4, "NUL"),
+    ],
+)
+def test_a_bad_sentence_is_set_aside_and_its_neighbours_are_not(bad, place, reason, tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_bytes(b"Oslo NNP\nto TO\n\n" + bad + b"Lee NNP\n\n")
+    content, [reject] = tagged(path)
+    assert b"".join(content) == b"Oslo NNP B-LOC\nto TO O\n\n\nLee NNP B-PER\n\n"
+    assert (reject["file"], reject["place"]) == (str(path), place)
+    assert reason in reject["reason"]
+
+
+def test_a_bad_first_line_does_not_speak_for_the_file(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_bytes(b"a title of five words\n\nOslo NNP\n\nto TO\n\n")
+    content, [reject] = tagged(path)
+    assert b"".join(content) == b"\nOslo NNP B-LOC\n\nto TO O\n\n"
+    assert reject["place"] == 1
+
+
+def test_a_sentence_over_the_limit_is_set_aside(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"tokens": ["a", "b", "c"]}\n{"text": "a b"}\n{"text": "a b  c"}\n')
+    content, rejects = tagged(path, Options(longest=2))
+    assert len(b"".join(content).splitlines()) == 1
+    assert [reject["place"] for reject in rejects] == [1, 3]
+
+
+def test_a_table_keeps_its_columns_and_types(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(table(20), path, row_group_size=6)
+    content, [reject] = tagged(path, Options(piece=64, prefix="p_", probabilities=True))
+    found = pa.concat_tables([pa.ipc.open_stream(each).read_all() for each in content])
+    given = table(20)
+    kept = given.take([n for n in range(20) if n != 7])
+    assert found.select(given.column_names).equals(kept)
+    answers = build_tagger().predict(kept["tokens"].to_pylist(), probabilities=True)
+    assert found["p_tags"].to_pylist() == [list(answer.tags) for answer in answers]
+    expected = [[entity.to_json() for entity in answer.entities] for answer in answers]
+    assert found["p_entities"].to_pylist() == expected
+    assert (reject["place"], reject["reason"]) == (8, "tokens is null")
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "said"),
+    [
+        ({"words": ["a"]}, Options(), "no tokens and no text"),
+        ({"text": [3]}, Options(), "the column text is int64"),
+        ({"text": ["a"], "tags": ["O"]}, Options(), "a field tags already"),
+        ({"text": ["a"]}, Options(field="body"), "no body"),
+    ],
+)
+def test_a_table_without_words_is_refused_as_a_whole(rows, options, said, tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(rows), path)
+    with pytest.raises(DataError, match=said) as error:
+        tagged(path, options)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_text_that_is_not_utf8_in_a_table_is_set_aside(tmp_path):
+    broken = pa.array([b"Ann", b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
+    content, [reject] = tagged(tmp_path / "a.parquet")
+    assert sum(len(pa.ipc.open_stream(each).read_all()) for each in content) == 1
+    assert (reject["place"], reject["reason"]) == (2, "text is not UTF-8")
+
+
+def test_tagged_columns_can_be_read_again(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_bytes(columns(3))
+    (tmp_path / "out.conll").write_bytes(b"".join(tagged(path, Options(comment="#"))[0]))
+    sentences = list(read_conll(tmp_path / "out.conll", comment="#"))
+    assert [sentence.tags for sentence in sentences] == [("B-PER", "O"), ("O", "B-LOC")] * 3
