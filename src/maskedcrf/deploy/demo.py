@@ -97,9 +97,9 @@ def _variant(name: str, scores: Scores, strategy: str) -> Variant:
 
 @torch.inference_mode()
 def _illegal_example(tagger: Tagger, sentences: Sequence[Sentence]) -> tuple[Lattice | None, float]:
-    """The lattice of a sentence that the unmasked CRF gets illegally, right when masked if there is such a one."""
+    """The lattice of a sentence that the unmasked CRF tags illegally; if it can be, one the mask gets right."""
     model = tagger.model.eval()
-    examples: list[tuple[tuple[bool, int], Lattice]] = []
+    examples: list[tuple[tuple[bool, bool, int], Lattice]] = []
     mass = 0.0
     for sentence in sentences:
         emissions = model.emissions(model.encoder.prepare([sentence.tokens]))
@@ -107,7 +107,8 @@ def _illegal_example(tagger: Tagger, sentences: Sequence[Sentence]) -> tuple[Lat
         if model.crf.constraints.violations(model.crf.decode(emissions)[0]):
             found = lattice(model.crf, emissions[0], sentence.tokens)
             wrong = tuple(found.tags[tag] for tag in found.path) != sentence.tags
-            examples.append(((wrong, abs(len(sentence.tokens) - 8)), found))
+            plain = all(found.path[min(step.position, len(found.path) - 1)] == 0 for step in found.broken)
+            examples.append(((wrong, plain, abs(len(sentence.tokens) - 8)), found))
     best = min(examples, key=lambda example: example[0])[1] if examples else None
     return best, mass / max(len(sentences), 1)
 
