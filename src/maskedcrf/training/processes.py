@@ -44,6 +44,11 @@ class Processes:
                     parameter.grad = torch.zeros_like(parameter)
                 dist.all_reduce(parameter.grad)
 
+    def wait(self) -> None:
+        """Go on when all processes have come this far."""
+        if self.world > 1:
+            dist.barrier()
+
     def from_first(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite these tensors with the first process's."""
         if self.world > 1:

@@ -52,6 +52,7 @@ def train(
         seed_all(chosen.seed, "model")
         model = _build(corpus, chosen).to(device)
         work = _work_folder(target, overwrite=overwrite and processes.first)
+        processes.wait()  # or another might still find the checkpoint that the first is about to delete
         run = Run(model, corpus, chosen, processes, work, fingerprint)
         resume(run)
         _drive(run, bar=bar and processes.first)

@@ -1,0 +1,62 @@
+"""Started by torchrun or by accelerate, two processes train what one does, and one of them writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+PROGRAM = str(Path(__file__).parent / "together.py")
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+# What accelerate does for GPUs, here without: its way for CPUs needs MPI.
+ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
+ACCELERATE += ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_cpu_threads_per_process", "1"]
+
+
+def train(folder: Path, launcher: list[str]) -> dict[str, list[str]]:
+    """The notes of each process, by its rank."""
+    notes = folder / "notes"
+    notes.mkdir(parents=True)
+    # accelerate would look for its settings in the home folder
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HOME": str(folder), "HOME": str(folder)}
+    command = [sys.executable, *launcher, PROGRAM, str(folder / "model"), str(notes)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr
+    return {path.name: path.read_text().splitlines() for path in notes.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    assert list(train(folder, [])) == ["0"]
+    return folder / "model"
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [pytest.param(TORCHRUN, id="torchrun"), pytest.param(ACCELERATE, id="accelerate", marks=pytest.mark.slow)],
+)
+def test_two_launched_processes_train_what_one_does_and_the_first_alone_writes(launcher, alone, tmp_path):
+    if launcher is ACCELERATE:
+        pytest.importorskip("accelerate")
+    notes = train(tmp_path, launcher)
+    assert sorted(notes) == ["0", "1"]
+    kinds = {rank: {line.split()[0] for line in lines} for rank, lines in notes.items()}
+    assert kinds == {"0": {"share", "checkpoint", "model"}, "1": {"share"}}
+    shares = {rank: [line for line in lines if line.startswith("share")] for rank, lines in notes.items()}
+    assert shares["0"] == shares["1"]
+    assert set(shares["0"]) == {"share 2 8", "share 2 1"}  # of 17 sentences in batches of 8, the last has one
+    together = tmp_path / "model"
+    one, two = (load_file(model / "model.safetensors") for model in (alone, together))
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=1e-3, atol=1e-4)
+    scores = [json.loads((model / "config.json").read_text())["record"]["scores"]["dev"] for model in (alone, together)]
+    assert scores[1]["retain"] == scores[0]["retain"]
+    assert not (tmp_path / "model.training").exists()
