@@ -46,7 +46,11 @@ QUANTISED = ["MatMul", "Gather", "LSTM"]
 
 
 def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
-    """Write the tagger as one ONNX file, whole or not at all; `int8` stores and multiplies the encoder in 8 bits."""
+    """Write the tagger as one ONNX file, whole or not at all.
+
+    `int8` stores and multiplies the encoder in 8 bits. Activations are scaled by the batch, so a sentence's tags may
+    then depend on its neighbours; in float32 they do not.
+    """
     _require()
     path = Path(path)
     model = copy.deepcopy(tagger.model).cpu().float().eval()

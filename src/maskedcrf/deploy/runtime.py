@@ -24,7 +24,7 @@ Text = str | Sequence[str]
 
 OUTPUTS = ["tags", "log_probability"]
 BATCH_TOKENS = 512
-"""Padded tokens in one run: more would pad more and gain nothing."""
+"""Padded tokens in one run: on one thread, more only padded more."""
 MOST = 128
 """Texts in one run, however short."""
 BUFFER = 64
@@ -101,7 +101,7 @@ class OnnxTagger:
             texts: raw texts or lists of tokens, any number of them.
             nbest: 1 for the probability of the path as well; for more paths ask the model folder.
             probabilities, threshold: refused, entities' probabilities need the model folder.
-            batch_tokens: padded tokens in one run; the answer does not depend on it.
+            batch_tokens: padded tokens in one run; the answer does not depend on it, unless the file is in 8 bits.
         """
         if nbest not in (0, 1) or probabilities or threshold is not None:
             raise MaskedCRFError(
