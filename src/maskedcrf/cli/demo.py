@@ -20,7 +20,7 @@ def run(
 
     \b
     Example:
-      maskedcrf demo
+      maskedcrf demo --output report.html
     """
     from rich.console import Console
     from rich.table import Table
