@@ -429,9 +429,10 @@ def main(arguments: list[str] | None = None) -> None:
         RESULTS.mkdir(exist_ok=True)
         target = RESULTS / f"crf-{'gpu' if given.device == 'cuda' else 'cpu'}.json"
         target.write_text(json.dumps(record, indent=1) + "\n")
-    from benchmarks.crf_plots import draw
+    from benchmarks.crf_plots import draw, write_page
 
     draw(RESULTS)
+    write_page(RESULTS)
 
 
 if __name__ == "__main__":

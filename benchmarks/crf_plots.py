@@ -56,3 +56,45 @@ def _draw_axis(pane: Any, rows: list[dict[str, Any]], label: str, at: int) -> No
         )
     pane.set(xscale="log", yscale="log", xlabel=label)
     pane.grid(alpha=0.3, which="both")
+
+
+TITLES = {"step": "loss and gradients", "decode": "decode to lists", "decode_tensor": "decode to a tensor"}
+
+
+def write_page(results: Path) -> Path:
+    """docs/benchmarks/index.md: how many times faster than the best peer of the same run, from the results files."""
+    parts = [
+        "# Speed",
+        "How many times faster than the fastest other library of the same run (`make bench`; written from "
+        "`benchmarks/results`). Shapes are sentences x tokens x tags, lengths ragged, float32.",
+    ]
+    for source in sorted(results.glob("crf-*.json")):
+        record = json.loads(source.read_text())
+        made = record["signature"]
+        place = made["gpu"] or f"{made['processor']}, {made['threads']} threads"
+        parts.append(f"## {place}\n\ntorch {made['packages']['torch']}, {made['figures']}; ours masked, peers not.")
+        ours = [name for name in record["shapes"][0]["times_best_peer"]]
+        for work, title in TITLES.items():
+            names = [n for n in ours if any(n in r["times_best_peer"] for r in record["shapes"] if r["work"] == work)]
+            lines = [f"| {title} | {' | '.join(n.removeprefix('maskedcrf ') for n in names)} |"]
+            lines.append("|---|" + "---:|" * len(names))
+            for row in (r for r in record["shapes"] if r["work"] == work):
+                cells = [f"{row['times_best_peer'][n]:.1f}" if n in row["times_best_peer"] else "-" for n in names]
+                lines.append(f"| {'x'.join(map(str, row['shape']))} | {' | '.join(cells)} |")
+            parts.append("\n".join(lines))
+        memory = record["peak_memory"]
+        sizes = ", ".join(f"{name} {size / 2**20:.0f} MiB" for name, size in memory["bytes"].items())
+        parts.append(f"Peak memory of a step at {'x'.join(map(str, memory['shape']))}: {sizes}.")
+        long = record["long"]
+        parts.append(
+            f"One sequence of {long['tokens']:,} tokens: {1e3 * long['step']:.0f} ms a step, "
+            f"{1e3 * long['decode']:.0f} ms to decode."
+        )
+        if share := record.get("fine_tuning_step"):
+            told = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in share.items())
+            parts.append(f"A fine-tuning step of a BERT-base-sized encoder, 32x128x9 in bfloat16: {told}.")
+        parts.append(f"![Time against length, batch and tags]({source.stem}.svg)")
+    DOCS.mkdir(parents=True, exist_ok=True)
+    target = DOCS / "index.md"
+    target.write_text("\n\n".join(parts) + "\n")
+    return target
