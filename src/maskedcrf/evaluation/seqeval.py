@@ -85,15 +85,14 @@ def read_strict(corpus: TagIds, scheme: Scheme) -> Reading:
     pieces = _Pieces.of(corpus, scheme, scheme.delimiter)
     pairs = _pairs(corpus)
     opens, inside, closes = (pieces.steps(patterns).take(pairs) for patterns in STRICT[scheme.name])
-    steps = np.arange(len(pairs))
+    steps = np.arange(len(pairs), dtype=np.int32)
     last_open = np.maximum.accumulate(np.where(opens, steps, -1))
     last_break = np.maximum.accumulate(np.where(inside, -1, steps))
     running = last_open >= np.maximum(last_break, 0)  # from an opening on, every step so far stayed inside
     consumed = inside[1:] & running[:-1]
     opens[1:] &= ~consumed
-    begins = np.flatnonzero(opens)
-    next_break = np.minimum.accumulate(np.where(inside, len(steps), steps)[::-1])[::-1]
-    ends = next_break[begins + 1]
+    begins, breaks = np.flatnonzero(opens), np.flatnonzero(~inside)
+    ends = breaks[np.searchsorted(breaks, begins, side="right")]
     whole = closes[ends]
     return _reading(corpus, pieces, begins=begins[whole] + 1, ends=ends[whole], kinds=corpus.ids[begins[whole] + 1])
 
@@ -105,10 +104,10 @@ def _pairs(corpus: TagIds) -> Ints:
 
 def _reading(corpus: TagIds, pieces: _Pieces, *, begins: Ints, ends: Ints, kinds: Ints) -> Reading:
     """Cells of the id array (first and last of each segment, and the id of one of its tags) as tokens."""
-    edges = np.cumsum(corpus.ids == len(corpus.tags))  # up to and with each cell
+    edges = np.flatnonzero(corpus.ids == len(corpus.tags))
     return Reading(
-        start=begins - edges[begins],
-        end=ends + 1 - edges[ends],
+        start=begins - np.searchsorted(edges, begins),
+        end=ends + 1 - np.searchsorted(edges, ends),
         type_index=pieces.type_index[kinds],
         legal=np.ones(len(begins), dtype=bool),
         types=pieces.types,
