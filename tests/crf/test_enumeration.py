@@ -95,7 +95,7 @@ def test_marginals(backend: str, drawn: Case) -> None:
 @FEW
 def test_entropy(backend: str, drawn: Case) -> None:
     found = drawn.layer(backend).entropy(**drawn.inputs(backend))
-    assert_allclose(found.tolist(), [oracle.entropy() for oracle in drawn.oracles()], rtol=1e-7, atol=1e-7)
+    assert_allclose(found.tolist(), [oracle.entropy() for oracle in drawn.oracles()], **EXACT)
 
 
 @given(drawn=cases)
@@ -138,7 +138,7 @@ def test_partial_loss_sums_every_path_inside_the_sets(backend: str, drawn: Case)
     for row, oracle in enumerate(drawn.oracles()):
         mass = oracle.inside_probability(sets[row][drawn.mask[row]].numpy())
         if mass > 1e-300:  # below that the oracle itself underflows
-            assert_allclose(found[row].item(), -math.log(mass), rtol=1e-8, atol=1e-8)
+            assert_allclose(found[row].item(), -math.log(mass), **EXACT)
 
 
 def test_samples_follow_the_distribution(backend: str) -> None:
