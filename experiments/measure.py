@@ -22,7 +22,7 @@ from maskedcrf.training.config import Settings
 from maskedcrf.training.examples import build_corpus
 from maskedcrf.training.processes import choose_device
 from maskedcrf.training.randomness import own_randomness, seed_all
-from maskedcrf.training.run import _build
+from maskedcrf.training.run import build_model
 
 BINS = 20
 
@@ -112,7 +112,7 @@ def initial_mass(
     corpus = build_corpus(train, dev, None, chosen)
     with own_randomness():
         seed_all(chosen.seed, "model")
-        model = _build(corpus, chosen.resolved(len(corpus.tokens)))
+        model = build_model(corpus, chosen.resolved(len(corpus.tokens)))
     tagger = Tagger(model.to(choose_device(chosen.device)))
     return illegal_mass(tagger, list(emit(tagger, test)), len(test))
 

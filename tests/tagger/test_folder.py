@@ -31,7 +31,8 @@ def test_a_saved_tagger_loads_with_the_same_answers(tagger, saved):
 
 
 def test_the_folder_holds_safetensors_json_and_a_card(tagger, saved):
-    assert sorted(path.name for path in saved.iterdir()) == ["README.md", "config.json", "encoder", "model.safetensors"]
+    files = ["README.md", "config.json", "encoder", "metrics.jsonl", "model.safetensors"]
+    assert sorted(path.name for path in saved.iterdir()) == files
     card = (saved / "README.md").read_text()
     dev = tagger.record.scores["dev"]
     assert f"{dev['retain']['f1']:.2f}" in card

@@ -14,9 +14,10 @@ from small_corpus import SMALL, corpus
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.training import loop
+from maskedcrf.training import run as run_module
 from maskedcrf.training.config import Settings
 from maskedcrf.training.examples import build_corpus
-from maskedcrf.training.run import _build
+from maskedcrf.training.run import build_model
 from maskedcrf.training.seeds import summarise, train_seeds
 
 
@@ -24,7 +25,7 @@ def make_run(work=None, **more) -> loop.Run:
     settings = Settings.of({**SMALL, **more}).resolved(30)
     data = build_corpus(corpus(30), corpus(8, 1), None, settings)
     torch.manual_seed(settings.seed)
-    return loop.Run(_build(data, settings), data, settings, work=work, fingerprint=data.fingerprint(settings))
+    return loop.Run(build_model(data, settings), data, settings, work=work, fingerprint=data.fingerprint(settings))
 
 
 def weights(model) -> dict[str, torch.Tensor]:
@@ -113,10 +114,10 @@ def test_the_callers_random_numbers_are_left_alone():
     assert (torch.rand(1).item(), random.random(), np.random.rand()) == expected
 
 
-@pytest.mark.parametrize("name", ["nonsense", "tensorboard"])
+@pytest.mark.parametrize("name", ["nonsense", "aim"])
 def test_a_tracker_that_is_not_there_is_said_before_training(name, tmp_path):
     pytest.importorskip("accelerate")
-    if name != "nonsense" and (find_spec("tensorboard") or find_spec("tensorboardX")):
+    if find_spec(name):
         pytest.skip("this one is installed")
     with pytest.raises(MaskedCRFError, match=name):
         Tagger.train(corpus(8), **{**SMALL, "tracker": name, "output": tmp_path / "model"})
@@ -142,6 +143,24 @@ def test_a_finished_run_is_loaded_and_anything_else_is_left_alone(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
     Tagger.train(corpus(9), corpus(2, 1), **options, overwrite=True)
     assert (tmp_path / "model" / "model.safetensors").read_bytes() != before
+
+
+def test_the_history_is_saved_with_the_model(tmp_path):
+    tagger = Tagger.train(corpus(8), corpus(2, 1), **{**SMALL, "epochs": 2}, output=tmp_path / "model")
+    lines = (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == tagger.history
+    assert [entry["epoch"] for entry in tagger.history] == [1, 2]
+    assert Tagger.load(tmp_path / "model").predict("bob flew to oslo .").tokens
+
+
+def test_a_run_killed_just_before_its_work_folder_went_leaves_nothing_behind(tmp_path, monkeypatch):
+    options = {**SMALL, "epochs": 1, "output": tmp_path / "model"}
+    with monkeypatch.context() as patched:
+        patched.setattr(run_module.shutil, "rmtree", lambda *_, **__: None)
+        Tagger.train(corpus(8), corpus(2, 1), **options)
+        assert len(list(tmp_path.iterdir())) == 2
+    Tagger.train(corpus(8), corpus(2, 1), **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_several_seeds_give_best_mean_and_spread(tmp_path):

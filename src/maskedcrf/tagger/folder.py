@@ -1,4 +1,4 @@
-"""The model folder: model.safetensors, config.json, encoder/ and README.md; nothing in it is ever run.
+"""The model folder: model.safetensors, config.json, encoder/, README.md; nothing in it is ever run.
 
 A folder from elsewhere is read as if its author meant harm: every file must lie inside it, weights come from
 safetensors alone and must fit the model that the JSON describes, and keys that we did not write are refused.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +30,8 @@ from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
+METRICS = "metrics.jsonl"
+"""Of a tagger just trained: its history, one line an epoch. Written for people and plots, never read back."""
 LARGEST_HEADER = 16 << 20
 LARGEST_JSON = 64 << 20
 _RUNS_CODE = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")
@@ -76,7 +79,15 @@ class FolderConfig(BaseModel):
     record: Record = Record()
 
 
-def save(target: Path, model: TaggerModel, *, output_scheme: Scheme, record: Record, overwrite: bool = False) -> Path:
+def save(
+    target: Path,
+    model: TaggerModel,
+    *,
+    output_scheme: Scheme,
+    record: Record,
+    history: Sequence[dict[str, Any]] = (),
+    overwrite: bool = False,
+) -> Path:
     """Write a model folder, whole or not at all."""
     if target.exists() and not overwrite:
         raise MaskedCRFError(f"{target}: there is something already; give another folder, or overwrite=True")
@@ -100,6 +111,8 @@ def save(target: Path, model: TaggerModel, *, output_scheme: Scheme, record: Rec
         save_file(plain_state(model), aside / WEIGHTS, metadata={"format": "pt"})
         write_json(aside / CONFIG, config.model_dump(mode="json"))
         (aside / CARD).write_text(model_card(config.model_dump(mode="json")), encoding="utf-8")
+        if history:
+            write_metrics(aside / METRICS, history)
     return target
 
 
@@ -111,6 +124,13 @@ def plain_state(model: torch.nn.Module) -> dict[str, Tensor]:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON to be read by people too."""
     path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+
+
+def write_metrics(path: Path, history: Iterable[dict[str, Any]]) -> None:
+    """One line of JSON an epoch, all of them anew, so that a resumed run has each epoch once."""
+    aside = path.with_name(f".{path.name}.tmp")
+    aside.write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
+    aside.replace(path)
 
 
 def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:

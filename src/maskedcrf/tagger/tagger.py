@@ -40,7 +40,7 @@ class Tagger:
         self.record = record or Record()
         """What is known of how the model was made: data, settings, scores."""
         self.history: list[dict[str, Any]] = []
-        """Of a tagger just trained, one entry an epoch: loss, dev scores."""
+        """Of a tagger just trained, one entry an epoch: loss, dev scores; saved as `metrics.jsonl`."""
 
     @classmethod
     def train(cls, train: Any, dev: Any = None, **settings: Any) -> Tagger:
@@ -153,7 +153,12 @@ class Tagger:
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
         """The model folder: safetensors, JSON and a model card; written aside, then moved into place."""
         return folder.save(
-            Path(directory), self.model, output_scheme=self.output_scheme, record=self.record, overwrite=overwrite
+            Path(directory),
+            self.model,
+            output_scheme=self.output_scheme,
+            record=self.record,
+            history=self.history,
+            overwrite=overwrite,
         )
 
     @classmethod

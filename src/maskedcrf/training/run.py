@@ -10,7 +10,7 @@ from typing import Any
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.evaluation.compare import signature
-from maskedcrf.tagger.folder import CONFIG, Record, read_json
+from maskedcrf.tagger.folder import CONFIG, METRICS, Record, read_json, write_metrics
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.scoring import Scores, score
 from maskedcrf.tagger.tagger import Tagger
@@ -20,9 +20,12 @@ from maskedcrf.training.examples import Corpus, Data, build_corpus
 from maskedcrf.training.loop import Run, resume, run_epochs
 from maskedcrf.training.processes import choose_device, joined
 from maskedcrf.training.randomness import own_randomness, seed_all
-from maskedcrf.training.show import flat, tracked, watch, write_metrics
+from maskedcrf.training.show import flat, tracked, watch
 
 logger = logging.getLogger(__name__)
+
+WORK, LOGS = ".training", ".logs"
+"""Endings of the folders beside a model's: checkpoints while it trains, and what a tracker writes, which stays."""
 
 
 def train(
@@ -50,12 +53,13 @@ def train(
     device = choose_device(chosen.device)
     with own_randomness(), joined(device) as processes:
         seed_all(chosen.seed, "model")
-        model = _build(corpus, chosen).to(device)
+        model = build_model(corpus, chosen).to(device)
         work = _work_folder(target, overwrite=overwrite and processes.first)
         processes.wait()  # or another might still find the checkpoint that the first is about to delete
         run = Run(model, corpus, chosen, processes, work, fingerprint)
         resume(run)
-        _drive(run, bar=bar and processes.first)
+        logs = Path.cwd() if target is None else _beside(target, LOGS)
+        _drive(run, bar=bar and processes.first, logs=logs)
         tagger = _tagger(run)
         if target is not None and processes.first:
             tagger.save(target, overwrite=overwrite)
@@ -68,6 +72,7 @@ def _finished(target: Path, fingerprint: str) -> Tagger:
     """The tagger that this very run had saved already; anything else in its place is left alone."""
     if (target / CONFIG).is_file() and read_json(target / CONFIG).get("record", {}).get("fingerprint") == fingerprint:
         logger.info("%s: already trained with these settings and data", target)
+        shutil.rmtree(_beside(target, WORK), ignore_errors=True)  # killed between saving the model and this
         return Tagger.load(target)
     raise MaskedCRFError(f"{target}: there is something already; give another output folder, or overwrite it")
 
@@ -76,9 +81,10 @@ def _work_folder(target: Path | None, *, overwrite: bool) -> Path | None:
     """Where the run keeps its checkpoints until it is done: beside the output, which appears only when it is whole."""
     if target is None:
         return None
-    work = target.with_name(f"{target.name}.training")
-    if overwrite and work.exists():
-        shutil.rmtree(work)
+    work = _beside(target, WORK)
+    if overwrite:
+        for old in (work, _beside(target, LOGS)):
+            shutil.rmtree(old, ignore_errors=True)
     try:
         work.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -86,19 +92,24 @@ def _work_folder(target: Path | None, *, overwrite: bool) -> Path | None:
     return work
 
 
-def _build(corpus: Corpus, settings: Settings) -> TaggerModel:
+def _beside(target: Path, ending: str) -> Path:
+    return target.with_name(target.name + ending)
+
+
+def build_model(corpus: Corpus, settings: Settings) -> TaggerModel:
+    """The model that these settings train on this corpus, before its first step; settings must be resolved."""
     encoder = build_encoder(settings.encoder, corpus.tokens)
     rules = Constraints.from_scheme(corpus.tags, settings.the_scheme(None))
     assert settings.dropout is not None, "settings are resolved"
     return TaggerModel(encoder, rules, head=settings.head, mask=settings.mask, dropout=settings.dropout)
 
 
-def _drive(run: Run, *, bar: bool) -> None:
+def _drive(run: Run, *, bar: bool, logs: Path) -> None:
     name = run.settings.tracker if run.processes.first else None
-    with tracked(name, run.work, run.settings.model_dump(mode="json")) as tracker:
+    with tracked(name, logs, run.settings.model_dump(mode="json")) as tracker:
         for entry in watch(run_epochs(run), bar=bar):
             if run.work is not None and run.processes.first:
-                write_metrics(run.work / "metrics.jsonl", run.state.history)
+                write_metrics(run.work / METRICS, run.state.history)
             if tracker is not None:
                 tracker.log({k: v for k, v in flat(entry) if not isinstance(v, str)}, step=entry["step"])
 

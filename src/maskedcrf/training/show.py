@@ -1,8 +1,7 @@
-"""What a run shows while it trains: a bar on a terminal, log lines elsewhere, metrics.jsonl, a tracker."""
+"""What a run shows while it trains: a bar on a terminal, log lines elsewhere, a tracker."""
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import warnings
@@ -59,14 +58,6 @@ def _with_bar(events: Iterable[Step | Epoch]) -> Iterator[dict[str, Any]]:
                 progress.update(task, completed=event.step, total=event.total, description=shown)
 
 
-def write_metrics(path: Path, history: Iterable[dict[str, Any]]) -> None:
-    """One line of JSON an epoch, written anew so that a resumed run has each epoch once."""
-    lines = "".join(json.dumps(entry) + "\n" for entry in history)
-    aside = path.with_name(f".{path.name}.tmp")
-    aside.write_text(lines, encoding="utf-8")
-    aside.replace(path)
-
-
 class Tracker(Protocol):
     """What is told of each epoch."""
 
@@ -75,7 +66,7 @@ class Tracker(Protocol):
 
 
 @contextmanager
-def tracked(name: str | None, folder: Path | None, settings: dict[str, Any]) -> Iterator[Tracker | None]:
+def tracked(name: str | None, folder: Path, settings: dict[str, Any]) -> Iterator[Tracker | None]:
     """A tracker of accelerate's by its name (tensorboard, wandb, ...); None for none."""
     if name is None:
         yield None
@@ -87,7 +78,7 @@ def tracked(name: str | None, folder: Path | None, settings: dict[str, Any]) -> 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it only warns of what is not installed; we refuse
-            accelerator = Accelerator(log_with=name, project_dir=str(folder or Path.cwd()))
+            accelerator = Accelerator(log_with=name, project_dir=str(folder))
         accelerator.init_trackers("maskedcrf", config=dict(flat(settings)))
     except (ValueError, ImportError) as error:
         raise MissingExtraError(f"tracker {name!r}: {str(error).splitlines()[0]}") from error
