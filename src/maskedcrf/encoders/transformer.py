@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from maskedcrf.encoders import pretrained
 from maskedcrf.encoders.config import EncoderConfig
@@ -19,6 +20,8 @@ from maskedcrf.encoders.pieces import POOLED, Frame, longest_word, rows_of, shor
 from maskedcrf.errors import DataError
 
 FILE, TOKENIZER = "transformer.json", "tokenizer.json"
+ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""Not cuDNN's: it plans anew for every shape, and text has hundreds; on an H200 it made training ten times slower."""
 REMEMBERED = 1 << 18
 """Words whose pieces are kept, so that each is cut into pieces once."""
 
@@ -93,7 +96,8 @@ class Transformer(Part):
         if mask is not None and mask.is_cuda and pretrained.attends_to_all(self.model):
             # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
             mask = mask[:, None, None]
-        output = self.model(input_ids=features["pieces"], attention_mask=mask)
+        with sdpa_kernel(ATTENTION):
+            output = self.model(input_ids=features["pieces"], attention_mask=mask)
         hidden: Tensor = output.last_hidden_state.flatten(0, 1)[features["places"]]
         if hidden.shape[2] == 1:
             return hidden.squeeze(2)
