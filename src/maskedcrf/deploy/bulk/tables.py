@@ -53,6 +53,7 @@ def _is_text(kind: Any, path: str, name: str) -> bool:
 
 
 def parquet_rows(piece: Piece, path: str, options: Options, rejects: list[dict[str, Any]]) -> Iterator[Row]:
+    """The rows of a piece that can be tagged; the others go to `rejects` with their reason."""
     table = arrow_table(piece.content)
     name = field_of(table.schema.names, options)
     for number, cell in enumerate(table.column(name)):
@@ -68,11 +69,13 @@ def parquet_rows(piece: Piece, path: str, options: Options, rejects: list[dict[s
 
 
 def row_shown(content: tuple[Any, int]) -> str:
+    """A row as JSON, for whoever reads the rejects."""
     table, number = content
     return json.dumps(table.slice(number, 1).to_pylist()[0], ensure_ascii=False, default=str)
 
 
 def parquet_written(piece: Piece, answered: Sequence[tuple[Row, Prediction]], options: Options) -> bytes:
+    """The answered rows as an Arrow stream: their columns as they were, and those added."""
     import pyarrow as pa
 
     table = arrow_table(piece.content)
@@ -89,6 +92,7 @@ def parquet_written(piece: Piece, answered: Sequence[tuple[Row, Prediction]], op
 
 
 def arrow_bytes(table: Any) -> bytes:
+    """A table as an Arrow stream."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -98,6 +102,7 @@ def arrow_bytes(table: Any) -> bytes:
 
 
 def arrow_table(content: bytes) -> Any:
+    """The table of an Arrow stream."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(content).read_all()

@@ -1,0 +1,76 @@
+"""A user's script that touches the whole public surface: it need not run, it must pass `mypy --strict`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import assert_type
+
+import torch
+from torch import Tensor
+
+from maskedcrf import Constraints, MaskedCRF, MaskedCRFError, Scheme, Tagger, __version__, audit, evaluate
+from maskedcrf.compat.allennlp import ConditionalRandomField, allowed_transitions
+from maskedcrf.compat.torchcrf import CRF
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.evaluation.audit import Audit
+from maskedcrf.evaluation.conlleval import Evaluation
+from maskedcrf.tagger.results import Entity, Prediction
+
+TAGS = ["O", "B-PER", "I-PER"]
+
+
+def rules() -> Constraints:
+    own = Scheme.define("MINE", start="O B", end="O B I", inside="BI II", between="OO OB BO BB IO IB")
+    assert_type(Scheme.get("BIOES"), Scheme)
+    assert_type(own.tags(["PER"]), list[str])
+    pairs = Constraints.from_pairs(TAGS, [("O", "O"), ("O", "B-PER"), ("B-PER", "I-PER")], end=["O", "I-PER"])
+    assert_type(Constraints.free(TAGS) & pairs, Constraints)
+    assert_type(pairs.forbid([(None, "O")]), Constraints)
+    assert_type(pairs.dead_tags, tuple[str, ...])
+    return Constraints.from_scheme(TAGS, "BIO")
+
+
+def layer(emissions: Tensor, gold: Tensor, mask: Tensor, allowed: Tensor) -> Tensor:
+    crf = MaskedCRF(rules(), mask="train", weights=[1.0, 2.0, 2.0])
+    assert_type(crf.decode(emissions, mask), list[list[int]])
+    assert_type(crf.decode_tensor(emissions, mask, pad=-1), Tensor)
+    assert_type(crf.nbest(emissions, mask, k=3), list[list[tuple[list[int], float]]])
+    assert_type(crf.marginals(emissions, mask, allowed=allowed), Tensor)
+    assert_type(crf.sample(emissions, mask, n=2), Tensor)
+    assert_type(crf.entropy(emissions, mask), Tensor)
+    assert_type(crf.illegal_mass(emissions, mask), Tensor)
+    assert_type(crf.log_partition(emissions, mask), Tensor)
+    assert_type(crf.log_prob(emissions, gold, mask), Tensor)
+    assert_type(crf.span_probability(emissions, [[(0, 2, "PER")]], mask), list[Tensor])
+    assert_type(crf.tags, tuple[str, ...])
+    loss: Tensor = crf(emissions, gold, mask, reduction="token_mean")
+    return loss + crf.partial_loss(emissions, allowed, mask)
+
+
+def faces(emissions: Tensor) -> None:
+    assert_type(CRF(3, batch_first=True).decode(emissions), list[list[int]])
+    steps = allowed_transitions("BIO", dict(enumerate(TAGS)))
+    assert_type(steps, list[tuple[int, int]])
+    ConditionalRandomField(3, steps).viterbi_tags(emissions, top_k=2)
+
+
+def tagger(folder: Path) -> list[Entity]:
+    made = Tagger.train([Sentence(("Ann", "left"), ("B-PER", "O"))], epochs=1)
+    assert_type(made.save(folder, overwrite=True), Path)
+    loaded = Tagger.load(folder, device=torch.device("cpu"))
+    assert_type(loaded.predict("Ann left"), Prediction)
+    assert_type(loaded.predict(["Ann left", ["Ann", "left"]], nbest=2), list[Prediction])
+    assert_type(loaded.evaluate([Sentence(("Ann",), ("B-PER",))]).f1, float)
+    found = loaded.predict("Ann left", probabilities=True).entities
+    assert_type(found[0].probability, float | None)
+    return found
+
+
+def scores(gold: list[list[str]], predicted: list[list[str]]) -> float:
+    try:
+        assert_type(audit(gold, predicted, scheme="BIO"), Audit)
+        report = evaluate(gold, predicted, scheme="BIO", strategy="discard")
+        assert_type(report, Evaluation)
+        return report.f1
+    except MaskedCRFError as error:
+        raise SystemExit(f"{__version__}: {error}") from error
