@@ -60,4 +60,5 @@ $(BASE): pyproject.toml constraints.txt
 $(READY): $(BASE)
 	@echo "setting up the development tools (once, a few minutes)"
 	@$(PIP) --editable '.[dev]'
+	@$(PIP) --no-deps --upgrade --target .venv/peers allennlp flair  # files of theirs, for tests/compat
 	@touch $@

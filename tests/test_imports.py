@@ -15,6 +15,7 @@ PUBLIC = {"Constraints", "MaskedCRF", "MaskedCRFError", "Scheme", "Tagger", "aud
 PATHS = {
     "maskedcrf.cli": ["main"],
     "maskedcrf.compat.allennlp": ["ConditionalRandomField", "allowed_transitions"],
+    "maskedcrf.compat.flair": ["from_flair"],
     "maskedcrf.compat.torchcrf": ["CRF"],
     "maskedcrf.errors": [
         "ConstraintError",

@@ -1,4 +1,4 @@
-"""AllenNLP's calls, against path enumeration (AllenNLP itself no longer installs beside current torch)."""
+"""AllenNLP's calls, against path enumeration and against its own files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 from drawing import case
 from numpy.testing import assert_allclose
+from peers_of_compat import load
 
 from maskedcrf.compat.allennlp import ConditionalRandomField, allowed_transitions
 from maskedcrf.errors import ConstraintError
@@ -79,3 +80,68 @@ def test_without_start_and_end_scores() -> None:
 def test_ids_out_of_range_are_refused() -> None:
     with pytest.raises(ConstraintError, match=r"\(0, 7\) names no tag: ids run from 0 to 4"):
         ConditionalRandomField(3, [(0, 7)])
+
+
+# Against AllenNLP's own files.
+
+UTIL = dict.fromkeys(["int_to_device", "is_distributed", "is_global_primary"])
+STUBS = {"allennlp.common.util": UTIL, "allennlp.nn": {}}
+FOLDER = "allennlp.modules.conditional_random_field.conditional_random_field"
+SUFFIXES = {"emission": "wemission", "emission_transition": "wtrans", "lannoy": "wlannoy"}
+
+
+@pytest.fixture(scope="module")
+def allennlp():
+    return load(FOLDER, stubs=STUBS)
+
+
+@pytest.fixture
+def batch() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Logits, legal tags and a right-padded mask."""
+    torch.manual_seed(8)
+    tags = torch.tensor([[0, 1, 2, 2, 0], [1, 2, 0, 0, 0], [1, 0, 0, 0, 0]])
+    return torch.randn(3, 5, 3), tags, torch.arange(5) < torch.tensor([5, 3, 1])[:, None]
+
+
+def _pair(allennlp, **options) -> tuple[torch.nn.Module, ConditionalRandomField]:
+    torch.manual_seed(9)
+    theirs = allennlp.ConditionalRandomField(3, allowed_transitions("BIO", LABELS), **options)
+    ours = _crf(**options)
+    ours.load_state_dict(theirs.state_dict())
+    return theirs, ours
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOUL"])
+def test_the_list_of_allowed_transitions_is_allennlps(allennlp, scheme):
+    prefixes = {"BIO": "BI", "IOB1": "IB", "BIOUL": "BIUL"}[scheme]
+    labels = dict(enumerate(["O", *(f"{prefix}-{kind}" for kind in ("X", "Y") for prefix in prefixes)]))
+    assert set(allowed_transitions(scheme, labels)) == set(allennlp.allowed_transitions(scheme, labels))
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_the_likelihood_is_allennlps(allennlp, batch, edges):
+    theirs, ours = _pair(allennlp, include_start_end_transitions=edges)
+    torch.testing.assert_close(ours(*batch), theirs(*batch))
+
+
+def test_the_best_paths_and_scores_are_allennlps(allennlp, batch):
+    logits, _, mask = batch
+    theirs, ours = _pair(allennlp)
+    one = [path for path, _ in ours.viterbi_tags(logits, mask)]
+    assert one == [path for path, _ in theirs.viterbi_tags(logits, mask)]
+    for found, expected in zip(ours.viterbi_tags(logits, mask, 3), theirs.viterbi_tags(logits, mask, 3), strict=True):
+        legal = [(path, score) for path, score in expected if score > -1000]  # it fills up with what it forbids
+        assert [path for path, _ in found] == [path for path, _ in legal]
+        assert_allclose([score for _, score in found], [float(score) for _, score in legal], rtol=1e-5)
+
+
+@pytest.mark.parametrize("strategy", SUFFIXES)
+def test_class_weights_are_allennlps(batch, strategy):
+    library = load(f"{FOLDER}_{SUFFIXES[strategy]}", stubs=STUBS)
+    (name,) = [each for each in vars(library) if each.startswith("ConditionalRandomFieldWeight")]
+    torch.manual_seed(10)
+    theirs = getattr(library, name)(3, label_weights=[1.0, 3.0, 2.0])
+    ours = ConditionalRandomField(3, label_weights=[1.0, 3.0, 2.0], weight_strategy=strategy)
+    state = {key: value for key, value in theirs.state_dict().items() if key in ours.state_dict()}
+    ours.load_state_dict(state)
+    torch.testing.assert_close(ours(*batch), theirs(*batch))
