@@ -154,7 +154,7 @@ def pipeline_of(tagger: Tagger) -> Any:
     model.bert.load_state_dict(part.model.state_dict())
     model.classifier.load_state_dict(tagger.model.linear.state_dict())
     return transformers.pipeline(
-        "token-classification", model=model, tokenizer=fast_tokenizer(part.tokenizer), device="cpu"
+        "token-classification", model=model, tokenizer=fast_tokenizer(part.words.tokenizer), device="cpu"
     )
 
 

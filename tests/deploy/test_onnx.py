@@ -20,7 +20,6 @@ from oracle import Lattice
 from small_corpus import SMALL, corpus
 
 from maskedcrf.crf.layer import MaskedCRF
-from maskedcrf.deploy.features import prepare
 from maskedcrf.deploy.onnx import compare, export, scores_of, write_file
 from maskedcrf.deploy.onnx_crf import crf_model
 from maskedcrf.deploy.onnx_file import OnnxFileError
@@ -149,10 +148,11 @@ def loaded(pairs: dict[str, tuple[Tagger, Path]]) -> list[tuple[Tagger, OnnxTagg
 def test_features_are_those_of_the_encoder(loaded: list[tuple[Tagger, OnnxTagger]], batch: list[list[str]]) -> None:
     batch = [[word.encode("utf-8", "ignore").decode() for word in tokens] for tokens in batch]
     for tagger, exported in loaded:
-        ours = prepare(exported._parts, batch)
+        ours = exported._features.prepare(batch)
         theirs = {name: part.numpy() for name, part in tagger.model.encoder.prepare(batch).items() if name != "shapes"}
         theirs.setdefault("piece_mask", np.ones_like(ours.get("pieces", 0), dtype=bool))
         assert all(np.array_equal(array, theirs[name]) for name, array in ours.items())
+        assert exported._features.lengths(batch) == tagger.model.encoder.lengths(batch)
 
 
 def test_texts_carry_offsets_and_empty_ones_are_answered(pair: tuple[Tagger, OnnxTagger]) -> None:

@@ -60,8 +60,14 @@ def test_words_get_what_transformers_computes_for_their_pieces(kind: str, poolin
 def test_a_word_without_pieces_is_the_unknown_piece(tmp_path: Path) -> None:
     part = _build(write_model(tmp_path)).parts["transformer"]
     assert isinstance(part, Transformer)
-    part._learn(["\u200d", "", "\x00", "the"])
-    assert [part._pieces[word] for word in ("\u200d", "", "\x00", "the")] == [[1], [1], [1], [5]]
+    assert part.words.of(["\u200d", "", "\x00", "the"]) == [[1], [1], [1], [5]]
+
+
+def test_a_sentence_is_as_long_as_its_row_of_pieces(tmp_path: Path) -> None:
+    encoder = _build(write_model(tmp_path))
+    rows = [encoder.prepare([sentence])["pieces"].shape for sentence in SENTENCES]
+    assert [(1, length) for length in encoder.lengths(SENTENCES)] == rows
+    assert max(map(max, rows)) > 2 + max(map(len, SENTENCES))  # words were cut
 
 
 def test_a_long_sentence_is_read_in_windows_that_agree_with_their_own_text(tmp_path: Path) -> None:

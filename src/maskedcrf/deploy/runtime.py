@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.jsonl import tokenise
 from maskedcrf.deploy import onnx_file
-from maskedcrf.deploy.features import prepare, preparers
+from maskedcrf.deploy.features import Features
 from maskedcrf.deploy.onnx_file import Description, OnnxFileError
 from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.tagger.reading import segments_of_paths
@@ -58,7 +58,7 @@ class OnnxTagger:
         self.description = description
         self.tags = description.tags
         self.scheme, self.output_scheme = description.schemes()
-        self._parts = preparers(description.files)
+        self._features = Features(description.files)
 
     @classmethod
     def load(cls, path: str | Path, *, threads: int | None = None) -> OnnxTagger:
@@ -69,7 +69,7 @@ class OnnxTagger:
         try:
             tagger = cls(session, description)
             found = {node.name for node in session.get_inputs()}
-            wanted = prepare(tagger._parts, [["a"]]).keys()
+            wanted = tagger._features.prepare([["a"]]).keys()
         except DataError as error:
             raise OnnxFileError(f"{path}: {error}") from error
         if found != wanted or [node.name for node in session.get_outputs()] != OUTPUTS:
@@ -112,14 +112,15 @@ class OnnxTagger:
         items = (_item(number, text) for number, text in enumerate(texts))
         while buffer := _take(items, limit * BUFFER):
             answers: dict[int, Prediction] = {}
-            for batch in prediction_batches([len(item.tokens) for item in buffer], size=MOST, tokens=limit):
+            lengths = self._features.lengths([item.tokens for item in buffer])
+            for batch in prediction_batches(lengths, size=MOST, tokens=limit):
                 chosen = [buffer[place] for place in batch]
                 answers |= zip(batch, self._answers(chosen, ranked=bool(nbest)), strict=True)
             yield from (answers[place] for place in range(len(buffer)))
 
     def paths(self, sentences: Sequence[Sequence[str]]) -> Paths:
         """The best legal path of each sentence, all in one run."""
-        arrays = prepare(self._parts, sentences)
+        arrays = self._features.prepare(sentences)
         found = Paths(*self.session.run(OUTPUTS, arrays))
         on = found.tags[arrays["mask"]] if found.tags.shape == arrays["mask"].shape else np.array([-1])
         lost = np.isneginf(found.log_probability)

@@ -8,14 +8,14 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, read_record, write_record
+from maskedcrf.encoders.indexing import Sentences, mask_of
 from maskedcrf.encoders.lstm import BiLSTM
-from maskedcrf.encoders.part import Features, Part, Sentences
+from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError, ShapeError
 
 FILE = "encoder.json"
@@ -53,12 +53,15 @@ class Encoder(nn.Module):
         """Index tensors of a batch on the CPU; `mask` (B, T) is on where a word stands, words first, T at least 1."""
         if not sentences:
             raise ShapeError("a batch needs at least one sentence, got none")
-        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        mask = np.arange(max(1, lengths.max())) < lengths[:, None]
+        mask = mask_of(sentences)
         features = {"mask": torch.from_numpy(mask)}
         for part in self._parts():
             features |= part.prepare(sentences, mask)
         return features
+
+    def lengths(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+        """How long each sentence is to the encoder: in pieces where a part cuts words up, else in words."""
+        return list(map(max, zip(*(part.lengths(sentences) for part in self._parts()), strict=True)))
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from maskedcrf.data.vocabulary import PAD, Characters
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.part import Features, Mask, Part, Sentences, on_words
+from maskedcrf.encoders.indexing import Mask, Sentences, spellings
+from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError
 
 FILE = "characters.json"
@@ -44,16 +44,8 @@ class CharacterCNN(Part):
 
     def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Each different word's characters once, (words, C), and for each place which word stands there, (B, T)."""
-        rows: dict[str, int] = {}
-        places = [rows.setdefault(token, len(rows)) for sentence in sentences for token in sentence]
-        spelt = [self.vocabulary.numbers(word) for word in rows or ("",)]
-        characters = np.full((len(spelt), max(map(len, spelt))), PAD, dtype=np.int64)
-        for row, numbers in zip(characters, spelt, strict=True):
-            row[: len(numbers)] = numbers
-        return {
-            "characters": torch.from_numpy(characters),
-            "spellings": on_words(np.array(places, dtype=np.int64), mask),
-        }
+        tokens = [token for sentence in sentences for token in sentence]
+        return {name: torch.from_numpy(part) for name, part in spellings(self.vocabulary, tokens, mask).items()}
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, W)."""

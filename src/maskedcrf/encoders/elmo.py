@@ -19,8 +19,9 @@ from torch.nn import functional
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, one_line, read_bytes, read_record, write_record
+from maskedcrf.encoders.indexing import Mask, Sentences, on_words
 from maskedcrf.encoders.lstm import turned
-from maskedcrf.encoders.part import Features, Mask, Part, Sentences, on_words
+from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError, MissingExtraError
 
 FILE = "elmo.json"
@@ -85,7 +86,7 @@ class ELMo(Part):
         spelt += [_spelling([mark], self.options.longest) for mark in (TEXT_BEGIN, TEXT_END)]
         lengths = mask.sum(axis=1)
         framed = np.zeros((mask.shape[0], mask.shape[1] + 2), dtype=np.int64)
-        framed[:, 1:-1] = on_words(np.array(places, dtype=np.int64), mask).numpy()
+        framed[:, 1:-1] = on_words(np.array(places, dtype=np.int64), mask)
         framed[:, 0] = len(rows)
         framed[np.arange(len(lengths)), lengths + 1] = len(rows) + 1
         return {"elmo_bytes": torch.tensor(spelt), "elmo_words": torch.from_numpy(framed)}

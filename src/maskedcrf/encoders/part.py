@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.indexing import Mask, Sentences
 
 Features = dict[str, Tensor]
 """What a batch of sentences becomes on the CPU; moved to the model's device as it is."""
-Sentences = Sequence[Sequence[str]]
-Mask = NDArray[np.bool_]
 
 
 class Part(nn.Module, ABC):
@@ -46,13 +41,10 @@ class Part(nn.Module, ABC):
     def load(cls, folder: Path, config: EncoderConfig) -> Part:
         """The part as saved, its weights yet to be filled in."""
 
+    def lengths(self, sentences: Sentences) -> list[int]:
+        """How long each sentence is to this part: in words, unless it cuts them up."""
+        return list(map(len, sentences))
+
     def layers(self) -> list[list[nn.Parameter]]:
         """Pretrained parameters from the bottom up; none for a part that is trained from nothing."""
         return []
-
-
-def on_words(values: NDArray[np.int64], mask: Mask) -> Tensor:
-    """Values of all words in order, (N, ...), spread over the batch: (B, T, ...), 0 where the mask is off."""
-    spread = np.zeros((*mask.shape, *values.shape[1:]), dtype=np.int64)
-    spread[mask] = values
-    return torch.from_numpy(spread)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +13,8 @@ from torch import Tensor, nn
 from maskedcrf.data.vocabulary import PAD, Words
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.part import Features, Mask, Part, Sentences, on_words
+from maskedcrf.encoders.indexing import Mask, Sentences, word_numbers
+from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import Vectors, read_vectors
 from maskedcrf.errors import DataError
 
@@ -74,9 +74,9 @@ class WordEmbeddings(Part):
     def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Numbers of words and, for hiding rare ones in training, of their shapes: both (B, T)."""
         tokens = [token for sentence in sentences for token in sentence]
-        features = {"words": _numbers(self.vocabulary.number, tokens, mask)}
+        features = {"words": torch.from_numpy(word_numbers(self.vocabulary.number, tokens, mask))}
         if self.vocabulary.rare:
-            features["shapes"] = _numbers(self.vocabulary.shape_number, tokens, mask)
+            features["shapes"] = torch.from_numpy(word_numbers(self.vocabulary.shape_number, tokens, mask))
         return features
 
     def forward(self, features: Features) -> Tensor:
@@ -112,7 +112,3 @@ class WordEmbeddings(Part):
             tuple(saved.words), tuple(saved.shapes), tuple(saved.known), rare=saved.rare, lower=saved.lower
         )
         return cls(vocabulary, config.words)
-
-
-def _numbers(number: Callable[[str], int], tokens: list[str], mask: Mask) -> Tensor:
-    return on_words(np.fromiter(map(number, tokens), np.int64, len(tokens)), mask)

@@ -125,10 +125,10 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
     pieces = {"encoder": part.model, "linear": model.linear, "crf": model.crf}
     for name, source in pieces.items():
         getattr(other, name).load_state_dict(source.state_dict())
-    ids = {"pad_token": part.frame.pad, "unk_token": part.unknown}
-    special = {name: part.tokenizer.id_to_token(number) for name, number in ids.items()}
+    ids = {"pad_token": part.words.frame.pad, "unk_token": part.words.unknown}
+    special = {name: part.words.tokenizer.id_to_token(number) for name, number in ids.items()}
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=part.tokenizer, model_max_length=part.positions, **special
+        tokenizer_object=part.words.tokenizer, model_max_length=part.words.positions, **special
     )
     return other.eval(), tokenizer
 
@@ -138,6 +138,6 @@ def _transformer(tagger: Tagger) -> Any:
     if set(parts.keys()) != {"transformer"} or tagger.model.encoder.lstm is not None:
         raise MaskedCRFError("only a tagger whose encoder is a transformer alone has a Hugging Face form")
     part: Any = parts["transformer"]
-    if part.pooling != "first":
-        raise MaskedCRFError(f"the Hugging Face form labels first pieces, this encoder pools by {part.pooling}")
+    if part.words.pooling != "first":
+        raise MaskedCRFError(f"the Hugging Face form labels first pieces, this encoder pools by {part.words.pooling}")
     return part

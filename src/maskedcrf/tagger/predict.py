@@ -25,10 +25,10 @@ Text = str | Sequence[str]
 """Raw text, or a list of tokens."""
 
 BATCH_TOKENS = {"cpu": 256, "cpu lstm": 2048, "cuda": 32768}
-"""Padded tokens in one forward pass: enough to keep the device busy, small enough for its caches (measured).
+"""Tokens in one forward pass, padding included: enough to keep the device busy, small enough to pad little (measured).
 
-A transformer fills a core with few tokens, and small batches pad less; an LSTM steps through a batch word by word and
-wants it wide.
+A transformer, whose tokens are word pieces here, fills a core with few of them; an LSTM steps through a batch word by
+word and wants it wide.
 """
 BUFFER = 64
 """Batches' worth of sentences read ahead, so that neighbours in length can share a batch."""
@@ -85,7 +85,8 @@ def stream(
     while buffer := _take(numbered, limit * BUFFER):
         first = buffer[0][0]
         answers: dict[int, Prediction] = {}
-        for batch in prediction_batches([len(item.tokens) for _, item in buffer], size=MOST, tokens=limit):
+        lengths = model.encoder.lengths([item.tokens for _, item in buffer])
+        for batch in prediction_batches(lengths, size=MOST, tokens=limit):
             chosen = [buffer[place] for place in batch]
             for (number, _), answer in zip(chosen, _answer(model, chosen, question), strict=True):
                 answers[number] = answer

@@ -68,7 +68,8 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     was_training = model.training
     model.eval()
     limit = default_batch_tokens(model)
-    for batch in prediction_batches([len(sentence.tokens) for sentence in sentences], size=MOST, tokens=limit):
+    lengths = model.encoder.lengths([sentence.tokens for sentence in sentences])
+    for batch in prediction_batches(lengths, size=MOST, tokens=limit):
         places = [place for place in batch if sentences[place].tokens]
         if not places:
             continue

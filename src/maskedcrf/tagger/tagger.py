@@ -111,7 +111,7 @@ class Tagger:
             threshold: in place of the best path's entities, all with at least this probability, which may overlap.
             fixed: for each text None, or tags the user knows: {token position: tag or tags}.
             gazetteer: names and their types, {"New York": "LOC"}: wherever a name occurs it gets its type.
-            batch_tokens: padded tokens in one forward pass; the answer does not depend on it.
+            batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
         """
         question = Question(
             probabilities=probabilities,
