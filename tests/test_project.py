@@ -109,30 +109,35 @@ def test_illegal_is_never_a_large_negative_number(path: Path) -> None:
 # Examples.
 
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def examples() -> Iterator[pytest.param]:
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        text = path.read_text(encoding="utf-8")
-        for match in PYTHON_BLOCK.finditer(text):
-            line = text.count("\n", 0, match.start()) + 2
-            yield pytest.param(path, line, match[1], id=f"{path.relative_to(ROOT)}:{line}")
+def examples(path: Path) -> list[tuple[int, str]]:
+    """The Python blocks of a page, each with the line it begins on."""
+    text = path.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, match.start()) + 2, match[1]) for match in PYTHON_BLOCK.finditer(text)]
 
 
-@pytest.mark.parametrize(("path", "line", "block"), list(examples()))
-def test_the_python_examples_of_the_documentation_run(
-    path: Path, line: int, block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "path", [path for path in PAGES if examples(path)], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_the_python_examples_of_a_page_run_in_their_order(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if ">>> " in block:
-        test = doctest.DocTestParser().get_doctest(block, {}, path.name, str(path), line - 1)
-        assert doctest.DocTestRunner().run(test).failed == 0
-    else:
-        exec(compile("\n" * (line - 1) + block, path, "exec"), {"__name__": "example"})
+    names: dict[str, object] = {"__name__": "example"}
+    for line, block in examples(path):
+        if ">>> " in block:
+            test = doctest.DocTestParser().get_doctest(block, names, path.name, str(path), line - 1)
+            assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0
+            names.update(test.globs)
+        else:
+            exec(compile("\n" * (line - 1) + block, path, "exec"), names)
 
 
-def test_the_readme_has_examples() -> None:
-    assert [example for example in examples() if example.values[0].name == "README.md"]
+def test_the_readme_and_the_guides_have_examples() -> None:
+    assert examples(ROOT / "README.md")
+    assert sum(len(examples(path)) for path in (ROOT / "docs" / "guides").glob("*.md")) > 10
 
 
 WITH_DOCTESTS = [path for path in SOURCES if ">>> " in path.read_text(encoding="utf-8")]
