@@ -30,6 +30,7 @@ check: $(READY) ## format, lint, types, layers
 
 bench: $(READY) ## time the layer and the scorer against peers
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.readme
 
 paper: $(READY) ## every table and figure of the paper from experiments/results, and the page docs/paper.md
 	@$(BIN)/python -m experiments.page
