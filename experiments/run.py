@@ -14,26 +14,37 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from functools import lru_cache
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from experiments.grid import ENCODERS, EPOCHS, GROUPS, HEADS, Run, informative_order
+from experiments.grid import ENCODERS, FAMILY, FEWEST_STEPS, GROUPS, HEADS, Run, informative_order
 
 RESULTS = Path(__file__).parent / "results"
+TUNED = Path(__file__).parent / "tuned.json"
+"""What `experiments.tune` found best on dev."""
 
 
 def settings_of(run: Run, encoders: str) -> dict[str, Any]:
     """Everything `Tagger.train` is told."""
     chosen = json.loads(json.dumps(ENCODERS[run.encoder]).replace("{folder}", encoders))
-    if (run.corpus, run.encoder) in EPOCHS:
-        chosen["epochs"] = EPOCHS[run.corpus, run.encoder]
+    chosen |= tuned().get(f"{run.corpus}/{FAMILY.get(run.encoder, run.encoder)}", {})
+    if run.share < 1:
+        chosen["minimum_steps"] = FEWEST_STEPS
     return {**chosen, **HEADS[run.head], "seed": run.seed, "scheme": run.scheme, "output_scheme": run.scheme}
 
 
-@lru_cache(maxsize=2)
-def _corpus(name: str, folder: str) -> Any:
+def tuned() -> dict[str, dict[str, Any]]:
+    """The tuned settings of each corpus and encoder."""
+    if not TUNED.exists():
+        return {}
+    return {name: entry["settings"] for name, entry in json.loads(TUNED.read_text(encoding="utf-8")).items()}
+
+
+@cache
+def corpus_of(name: str, folder: str) -> Any:
+    """A corpus of the folder, read once a process."""
     from maskedcrf.data.corpora import load
 
     return load(name, folder)
@@ -50,10 +61,10 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
 
     if threads:
         torch.set_num_threads(threads)
-    corpus = _corpus(run.corpus, corpora)
+    corpus = corpus_of(run.corpus, corpora)
     train = corpus.train if run.share == 1 else part_of(corpus.train, run.share, seed=0)
     settings = settings_of(run, encoders)
-    reading = {"file_scheme": corpus.scheme, "gold": _policy(corpus)}
+    reading = {"file_scheme": corpus.scheme, "gold": policy_of(corpus)}
     # CRF and MCRF start from the same weights: one of them says what both begin with.
     initial = initial_mass(train, corpus.dev, corpus.test, **reading, **settings) if run.head != "mcrf" else None
     started = time.perf_counter()
@@ -85,7 +96,8 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     }
 
 
-def _policy(corpus: Any) -> str:
+def policy_of(corpus: Any) -> str:
+    """What is done about illegal gold: where the corpus is known to have some, it is repaired."""
     return "error" if corpus.gold == "error" else "repair"
 
 
@@ -170,7 +182,8 @@ def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any
 def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
     """Run what is missing; returns how many failed."""
     done = finished(options.results)
-    missing = [run for run in informative_order(list(runs)) if run.name not in done]
+    ordered = list(dict.fromkeys(runs)) if options.as_listed else informative_order(list(runs))
+    missing = [run for run in ordered if run.name not in done]
     print(f"{len(missing)} runs to do, {len(done)} in the results", file=sys.stderr)
     started = time.monotonic()
     drive = on_ray if options.ray else in_processes
@@ -201,6 +214,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of each run")
     parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no run is begun")
     parser.add_argument("--only", default="", help="only runs whose name contains this")
+    parser.add_argument("--as-listed", action="store_true", help="group after group, not every group's seed 1 first")
     parser.add_argument("--ray", action="store_true", help="on a Ray cluster instead of local processes")
     options = parser.parse_args(given)
     runs = [run for group in options.groups for run in GROUPS[group] if options.only in run.name]

@@ -189,7 +189,8 @@ def test_a_real_run_has_all_that_tables_and_figures_ask_for(
     head: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     small = SimpleNamespace(train=corpus(24), dev=corpus(6, seed=1), test=corpus(8, seed=2), scheme="BIO", gold="error")
-    monkeypatch.setattr(run, "_corpus", lambda name, folder: small)
+    monkeypatch.setattr(run, "corpus_of", lambda name, folder: small)
+    monkeypatch.setattr(run, "tuned", dict)
     monkeypatch.setitem(ENCODERS, "uer", {**SMALL, "epochs": 1})
     line = run.execute(Run("weibo", "uer", head, 1), "", "")  # type: ignore[arg-type]
     run.append(tmp_path, line)

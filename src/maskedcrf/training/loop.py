@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,24 +141,12 @@ def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
 
 
 def _prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Part], int]]:
-    """Each batch as tensors, and its size; a GPU has the next batch made ready while it works."""
-
-    def parts(batch: list[int]) -> list[Part]:
+    """Each batch as tensors, and its size; a GPU works on the last one meanwhile, since no step waits for it."""
+    for batch in batches:
         own = run.processes.share(batch)
         limit = run.settings.batch_tokens
         cut = prediction_batches([run.lengths[number] for number in own], size=len(batch), tokens=limit)
-        return [_part(run, [own[place] for place in places]) for places in cut]
-
-    if run.model.device.type == "cpu":
-        yield from ((parts(batch), len(batch)) for batch in batches)
-        return
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(parts, batches[0])
-        for batch, following in zip(batches, [*batches[1:], None], strict=True):
-            ready = waiting.result()
-            if following is not None:
-                waiting = pool.submit(parts, following)
-            yield ready, len(batch)
+        yield [_part(run, [own[place] for place in places]) for places in cut], len(batch)
 
 
 def _part(run: Run, numbers: Sequence[int]) -> Part:
