@@ -93,7 +93,7 @@ def test_gzip_is_read_as_text(tmp_path: Path) -> None:
         ({"text": "in Lima", "spans": [span(3, 6)]}, "span 3:6 LOC cuts the token 'Lima'; its borders are 3 and 7"),
         ({"text": "in Lima", "spans": [span(4, 7)]}, "span 4:7 LOC cuts the token 'Lima'; its borders are 3 and 7"),
         ({"text": "in Lima", "spans": [span(2, 3)]}, "span 2:3 LOC covers no token"),
-        ({"text": "in Lima", "spans": [span(9, 12)]}, "span 9:12 LOC leaves the text, which has 7 characters"),
+        ({"text": "in Lima", "spans": [span(9, 12)]}, "span 9:12 LOC leaves the text, which has 7 code points"),
         ({"text": "in Lima", "spans": [span(3, 99)]}, "span 3:99 LOC leaves the text"),
         ({"text": "in Lima", "spans": [span(-4, 7)]}, "span -4:7 LOC leaves the text"),
         ({"text": "", "spans": [span(0, 0)]}, "covers no token"),

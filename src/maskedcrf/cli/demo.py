@@ -28,7 +28,7 @@ def run(
     from maskedcrf.deploy import demo, report
 
     if not output.parent.is_dir():
-        raise typer.BadParameter(f"{output.parent} is not a folder")
+        raise typer.BadParameter(f"{output.parent} is not a folder; give a file in one that exists")
     started = perf_counter()
 
     def tell(line: str) -> None:

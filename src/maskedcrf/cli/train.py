@@ -82,7 +82,7 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE")
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE, such as epochs=5")
         try:
             values[key] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

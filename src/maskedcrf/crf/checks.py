@@ -28,7 +28,7 @@ def emissions(given: Tensor, size: int, device: torch.device) -> Tensor:
     if given.ndim != 3 or given.shape[2] != size:
         raise ShapeError(f"emissions must be (B, T, {size}), got {tuple(given.shape)}")
     if not given.is_floating_point():
-        raise ShapeError(f"emissions must be floating point, got {given.dtype}")
+        raise ShapeError(f"emissions must be floating point, got {given.dtype}: give the scores, not tags")
     if given.device != device:
         raise ShapeError(f"emissions are on {given.device}, the layer is on {device}: move one of them")
     return given if given.dtype in (torch.float32, torch.float64) else given.float()
@@ -51,7 +51,7 @@ def tags(given: Tensor, mask: Tensor) -> Tensor:
     if given.shape != mask.shape:
         raise ShapeError(f"tags must be {tuple(mask.shape)} like the emissions, got {tuple(given.shape)}")
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-        raise ShapeError(f"tags must be integers, got {given.dtype}")
+        raise ShapeError(f"tags must be integers, got {given.dtype}: give tag ids")
     return given.to(device=mask.device, dtype=torch.long)
 
 
@@ -60,7 +60,7 @@ def narrow(emissions: Tensor, allowed: Tensor) -> Tensor:
     if allowed.shape != emissions.shape:
         raise ShapeError(f"allowed must be {tuple(emissions.shape)} like the emissions, got {tuple(allowed.shape)}")
     if allowed.dtype != torch.bool:
-        raise ShapeError(f"allowed must be Boolean, got {allowed.dtype}")
+        raise ShapeError(f"allowed must be Boolean, got {allowed.dtype}: write allowed > 0 or allowed.bool()")
     return emissions.masked_fill(~allowed.to(emissions.device), -torch.inf)
 
 
@@ -78,7 +78,7 @@ def class_weights(given: Sequence[float] | Tensor | None, size: int) -> Tensor |
     if weights.shape != (size,):
         raise ShapeError(f"weights must be ({size},), one a tag, got {tuple(weights.shape)}")
     if not (weights.isfinite() & (weights >= 0)).all():
-        raise ShapeError("weights must be finite and not negative")
+        raise ShapeError(f"weights must be finite and not negative, got {weights.tolist()}")
     return weights
 
 
@@ -93,7 +93,9 @@ def spans(
     for row, found in enumerate(given):
         for start, end, kind, *_ in found:
             if not 0 <= start < end <= lengths[row]:
-                raise ShapeError(f"row {row}: span ({start}, {end}) leaves its {lengths[row]} labelled positions")
+                raise ShapeError(
+                    f"row {row}: span ({start}, {end}) leaves its {lengths[row]} labelled positions; end is exclusive"
+                )
             if kind not in matrices.types:
                 raise ConstraintError(f"row {row}: no tag has the type {kind!r}; types are {', '.join(matrices.types)}")
             index.append((row, start, end))
@@ -147,14 +149,20 @@ def explain(results: Tensor, lattice: Lattice, tags: Tensor | None, constraints:
     scores = emissions[row, positions]
     spoilt = (scores.isnan() | (scores == torch.inf)).any(1).nonzero()
     if len(spoilt):
-        raise IllegalPathError(f"row {row}, position {int(positions[spoilt[0]])}: emissions are NaN or infinite")
+        raise IllegalPathError(
+            f"row {row}, position {int(positions[spoilt[0]])}: emissions are NaN or infinite; look at the encoder"
+        )
     if not all((part.isfinite() | (part == -torch.inf)).all() for part in (transitions, start, end)):
-        raise IllegalPathError("the transition scores are NaN or infinite: has training diverged?")
+        raise IllegalPathError(
+            "the transition scores are NaN or infinite: has training diverged? Lower its rate or clip gradients"
+        )
     if tags is not None:
         _explain_gold(row, scores, tags[row].cpu()[positions], positions, constraints)
     one_row = (emissions[row : row + 1].double(), mask[row : row + 1])
     if reference.log_partition(*one_row, transitions.double(), start.double(), end.double()).isfinite().all():
-        raise IllegalPathError(f"row {row}: scores are too large for {emissions.dtype}")
+        raise IllegalPathError(
+            f"row {row}: scores are too large for {emissions.dtype}; use float64, or scale them down"
+        )
     raise IllegalPathError(
         f"row {row}: no legal path over its {len(positions)} labelled positions; "
         f"widen `allowed` there, or the constraint's start and end"
@@ -172,7 +180,9 @@ def _explain_gold(row: int, scores: Tensor, gold: Tensor, positions: Tensor, con
     if forbidden.any():
         at = int(forbidden.nonzero()[0])
         place = f"row {row}, position {int(positions[at])}"
-        raise IllegalPathError(f"{place}: gold tag {names[gold[at]]} is not in the allowed set")
+        raise IllegalPathError(
+            f"{place}: gold tag {names[gold[at]]} is not in the allowed set; widen `allowed` there or correct the label"
+        )
     for step, before, after in constraints.violations(gold.tolist()):
         at = int(positions[min(step, len(positions) - 1)])
         rules = constraints.scheme.name if constraints.scheme else "the constraint"

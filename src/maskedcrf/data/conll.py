@@ -194,7 +194,7 @@ class _Layout:
         for column in (token_column, tag_column):
             if column is not None and not -width <= column < width:
                 counted = f"columns 0 to {width - 1}, or -{width} to -1" if width > 1 else "one column only"
-                raise DataError(f"{name}:{first}: there is no column {column}; this line has {counted}")
+                raise DataError(f"{name}:{first}: there is no column {column}; this line has {counted}, counted from 0")
         separator = "\t" if any("\t" in line for line in texts) else " "
         return _Layout(name, width, by_tab, separator, token_column, tag_column, comment)
 

@@ -46,7 +46,10 @@ def read_saved(
     try:
         dataset = load_from_disk(os.fspath(folder))
     except Exception as error:  # whatever a damaged folder makes the library raise, the user hears one line
-        raise DataError(f"{os.fspath(folder)}: not a saved dataset ({error!s:.80})".replace("\n", " ")) from error
+        reason = f"{error!s:.80}".replace("\n", " ")
+        raise DataError(
+            f"{os.fspath(folder)}: not a saved dataset ({reason}); give a folder of save_to_disk"
+        ) from error
     return read_dataset(dataset, tokens=tokens, tags=tags)
 
 

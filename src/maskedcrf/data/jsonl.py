@@ -223,5 +223,5 @@ def _span(span: Any, size: int, where: str) -> tuple[int, int, str]:
     if type(start) is not int or type(end) is not int or not _is_name(label):
         raise DataError(f"{where}: a span needs two whole numbers and a name, got {shown}")
     if not 0 <= start <= end <= size:
-        raise DataError(f"{where}: span {start}:{end} {label} leaves the text, which has {size} characters")
+        raise DataError(f"{where}: span {start}:{end} {label} leaves the text, which has {size} code points")
     return start, end, label

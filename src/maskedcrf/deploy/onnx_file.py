@@ -138,7 +138,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         else:
             raise _DamagedError("not an ONNX file")
         if at + size > end:
-            raise _DamagedError("cut short or no ONNX file")
+            raise _DamagedError("cut short or no ONNX file; fetch it again or export the model again")
         yield key >> 3, message[at : at + size]
         at += size
 
@@ -147,7 +147,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(message):
-            raise _DamagedError("cut short or no ONNX file")
+            raise _DamagedError("cut short or no ONNX file; fetch it again or export the model again")
         byte = message[at]
         at += 1
         value |= (byte & 127) << shift
@@ -160,7 +160,7 @@ def _description(text: str, path: Path) -> Description:
     try:
         values: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise OnnxFileError(f"{path}: its description is not JSON") from error
+        raise OnnxFileError(f"{path}: its description is not JSON; export the model again") from error
     found = values.pop("format", None) if isinstance(values, dict) else None
     if found != FORMAT:
         raise OnnxFileError(f"{path}: format {found!r}, this maskedcrf reads format {FORMAT}; export the model again")
@@ -170,7 +170,7 @@ def _description(text: str, path: Path) -> Description:
     except (KeyError, TypeError) as error:
         raise OnnxFileError(f"{path}: its description lacks something or has something foreign ({error})") from error
     if not _sound(description):
-        raise OnnxFileError(f"{path}: its description has values of a wrong kind")
+        raise OnnxFileError(f"{path}: its description has values of a wrong kind; export the model again")
     return description
 
 

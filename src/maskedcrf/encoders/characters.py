@@ -64,5 +64,5 @@ class CharacterCNN(Part):
         """A CNN over the saved vocabulary."""
         saved = read_record(folder / FILE, CharactersFile)
         if len(set(saved.characters)) < len(saved.characters):
-            raise DataError(f"{folder / FILE}:1: a character stands twice")
+            raise DataError(f"{folder / FILE}:1: a character stands twice: the encoder is damaged, save it again")
         return cls(Characters(tuple(saved.characters)), config.characters, dropout=config.dropout)

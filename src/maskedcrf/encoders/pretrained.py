@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from maskedcrf.encoders.pieces import Frame
 from maskedcrf.errors import DataError, MissingExtraError
@@ -30,7 +30,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
     if here and not (Path(name) / "config.json").is_file():
         raise DataError(f"{name}:1: no config.json in this folder, so no Hugging Face model")
     if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
-        raise DataError(f"{name}:1: neither a folder nor the name of a model on the hub")
+        raise DataError(f"{name}:1: neither a folder here nor the name of a model on the hub; check the spelling")
     with _one_line(name), _quiet(transformers):
         raw, _ = transformers.PreTrainedConfig.get_config_dict(name)
         config = checked_config(raw, name)
@@ -133,10 +133,12 @@ def positions(model: Any) -> int:
     return limit if isinstance(limit, int) and limit > 0 else POSITIONS
 
 
-def attends_to_all(model: Any) -> bool:
-    """Whether a Boolean mask (R, 1, 1, P) means to the model what (R, P) means."""
+def whole_mask(model: Any, mask: Tensor) -> Tensor:
+    """The mask (R, P) as (R, 1, 1, P), which is taken as it is, where it means the same to the model."""
     config = model.config
-    return config.model_type in _ATTEND_TO_ALL and config._attn_implementation == "sdpa"
+    return (
+        mask[:, None, None] if config.model_type in _ATTEND_TO_ALL and config._attn_implementation == "sdpa" else mask
+    )
 
 
 def layers(model: Any) -> list[list[nn.Parameter]]:
@@ -168,7 +170,7 @@ def _check_weights(model: Any, missing: set[str], where: str) -> None:
         )
     broken = next((n for n, p in model.named_parameters() if not torch.isfinite(p).all()), None)
     if broken:
-        raise DataError(f"{where}:1: weight {broken} holds NaN or infinity")
+        raise DataError(f"{where}:1: weight {broken} holds NaN or infinity; give another checkpoint")
 
 
 def _transformers() -> Any:

@@ -67,9 +67,10 @@ class Transformer(Part):
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
         mask = features.get("piece_mask")
-        if mask is not None and mask.is_cuda and pretrained.attends_to_all(self.model):
+        if mask is not None and (mask.is_cuda or torch.compiler.is_exporting()):
             # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
-            mask = mask[:, None, None]
+            # An exported graph would have dozens of operators for it.
+            mask = pretrained.whole_mask(self.model, mask)
         with sdpa_kernel(ATTENTION):
             output = self.model(input_ids=features["pieces"], attention_mask=mask)
         hidden: Tensor = output.last_hidden_state.flatten(0, 1)[features["places"]]
@@ -119,6 +120,8 @@ class Transformer(Part):
         pieces = {*frame.prefix, *frame.suffix, frame.pad, words.unknown}
         pieces |= set(words.tokenizer.get_vocab(with_added_tokens=True).values())
         if min(pieces) < 0 or max(pieces) >= size:
-            raise DataError(f"{where}:1: the tokenizer has piece {max(pieces)}, the model only {size} embeddings")
+            raise DataError(
+                f"{where}:1: the tokenizer has piece {max(pieces)}, the model only {size}: they do not belong together"
+            )
         if words.capacity < 4:
             raise DataError(f"{where}:1: {words.positions} positions leave no room for words")

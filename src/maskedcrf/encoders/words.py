@@ -56,7 +56,9 @@ class WordEmbeddings(Part):
         seen = {form for sentence in sentences for token in sentence for form in (token, token.lower())}
         vectors = read_vectors(config.vectors, seen)
         if "words" in config.model_fields_set and config.words != vectors.width:
-            raise DataError(f"{config.vectors}:1: vectors are {vectors.width} wide, `words` says {config.words}")
+            raise DataError(
+                f"{config.vectors}:1: vectors are {vectors.width} wide, `words` says {config.words}: leave `words` out"
+            )
         part = cls(Words.from_sentences(sentences, known=vectors.words, lower=True), vectors.width)
         part._fill(vectors)
         return part

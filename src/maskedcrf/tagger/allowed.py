@@ -68,7 +68,8 @@ def _fix_segments(cells: Bools, found: list[Segment], constraints: Constraints, 
     for start, end, kind, _ in found:
         for position in range(start, end):
             if tags[position] not in index:
-                raise DataError(f"the gazetteer's type {kind!r} is not one of the model's")
+                known = ", ".join(constraints.matrices.types)
+                raise DataError(f"the gazetteer's type {kind!r} is not one of the model's: {known}")
             cells[position] = False
             cells[position, index[tags[position]]] = True
         if start and start - 1 not in inside:

@@ -146,7 +146,9 @@ def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
     def build() -> TaggerModel:
         encoder = load_encoder(directory / ENCODER)
         if encoder.config != config.encoder:
-            raise ModelFolderError(f"{directory}: {CONFIG} and {ENCODER}/ describe different encoders")
+            raise ModelFolderError(
+                f"{directory}: {CONFIG} and {ENCODER}/ describe different encoders; save or fetch the model again"
+            )
         rules = Constraints.from_scheme(config.tags, scheme)
         return TaggerModel(encoder, rules, head=config.head, mask=config.mask, dropout=config.dropout)
 
@@ -166,7 +168,9 @@ def _check_tree(directory: Path) -> None:
     root = directory.resolve()
     for path in directory.rglob("*"):
         if not path.resolve().is_relative_to(root):
-            raise ModelFolderError(f"{path}: leads outside the model folder")
+            raise ModelFolderError(
+                f"{path}: leads outside the model folder; refused, a folder must hold all of its model"
+            )
         if path.exists() and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
             raise ModelFolderError(f"{path}: not a plain file")
     if not (directory / WEIGHTS).is_file():
@@ -217,7 +221,9 @@ def _header(path: Path) -> dict[str, tuple[int, ...]]:
         with safe_open(path, framework="pt") as tensors:
             return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFolderError(f"{path}: not a sound safetensors file ({str(error).splitlines()[0]})") from error
+        raise ModelFolderError(
+            f"{path}: not a sound safetensors file ({str(error).splitlines()[0]}); save or fetch the model again"
+        ) from error
 
 
 def _check_shapes(path: Path, found: dict[str, tuple[int, ...]], model: TaggerModel) -> None:
@@ -234,5 +240,7 @@ def _weights(path: Path) -> dict[str, Tensor]:
         for name in tensors.keys():  # noqa: SIM118  (not a dict)
             weights[name] = tensors.get_tensor(name)
             if weights[name].is_floating_point() and not weights[name].isfinite().all():
-                raise ModelFolderError(f"{path}: {name} holds NaN or infinite weights")
+                raise ModelFolderError(
+                    f"{path}: {name} holds NaN or infinite weights; train again, or give another model"
+                )
     return weights

@@ -136,8 +136,12 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
 def _transformer(tagger: Tagger) -> Any:
     parts = tagger.model.encoder.parts
     if set(parts.keys()) != {"transformer"} or tagger.model.encoder.lstm is not None:
-        raise MaskedCRFError("only a tagger whose encoder is a transformer alone has a Hugging Face form")
+        raise MaskedCRFError(
+            "only a tagger whose encoder is a transformer alone has a Hugging Face form; save others with Tagger.save"
+        )
     part: Any = parts["transformer"]
     if part.words.pooling != "first":
-        raise MaskedCRFError(f"the Hugging Face form labels first pieces, this encoder pools by {part.words.pooling}")
+        raise MaskedCRFError(
+            f"the Hugging Face form labels first pieces, this encoder pools by {part.words.pooling}; use Tagger.save"
+        )
     return part

@@ -56,7 +56,9 @@ class Constraints:
         alive = self.alive
         if not alive.any():
             listed = ", ".join(self.tags) or "none"
-            raise ConstraintError(f"no legal path: no tag leads from a start to an end; tags are {listed}")
+            raise ConstraintError(
+                f"no legal path: no tag leads from a start to an end; allow more of them; tags are {listed}"
+            )
         if not alive.all():
             message = f"no legal path can use {', '.join(self.dead_tags)}: these tags get zero probability"
             warnings.warn(message, stacklevel=4)  # past __init__ and the method that called it
@@ -113,7 +115,9 @@ class Constraints:
     def __and__(self, other: Constraints) -> Constraints:
         """Paths legal under both; the tags must be the same, in the same order."""
         if self.tags != other.tags:
-            raise ConstraintError(f"cannot combine constraints over different tags: {self.tags} and {other.tags}")
+            raise ConstraintError(
+                f"cannot combine constraints over different tags, or in another order: {self.tags} and {other.tags}"
+            )
         return Constraints(
             self.tags,
             self.legal & other.legal,

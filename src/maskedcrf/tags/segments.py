@@ -142,7 +142,9 @@ def encode(found: Iterable[Segment], length: int, scheme: str | Scheme) -> list[
     ordered = sorted(found)
     for number, (start, end, kind, _) in enumerate(ordered):
         if not (ordered[number - 1].end if number else 0) <= start < end <= length:
-            raise SchemeError(f"segment {start}:{end} {kind} overlaps another, is empty or leaves the {length} tokens")
+            raise SchemeError(
+                f"segment {start}:{end} {kind} overlaps another, is empty or leaves the {length} tokens; drop it"
+            )
         left = number and ordered[number - 1].end == start and ordered[number - 1].type == kind
         right = number + 1 < len(ordered) and ordered[number + 1].start == end and ordered[number + 1].type == kind
         single, first, middle, last = _prefixes(scheme, touches_left=bool(left), touches_right=right)

@@ -117,7 +117,9 @@ def _labelled(sentences: list[Sentence], name: str) -> list[Sentence]:
         if sentence.tags is None:
             raise DataError(f"{sentence.where(0)}: {name} needs tags; say which column they are in")
         if len(sentence.tags) != len(sentence.tokens):
-            raise DataError(f"{sentence.where(0)}: {len(sentence.tokens)} tokens but {len(sentence.tags)} tags")
+            raise DataError(
+                f"{sentence.where(0)}: {len(sentence.tokens)} tokens but {len(sentence.tags)} tags; give each one"
+            )
     return kept
 
 

@@ -50,7 +50,7 @@ def find_sources(inputs: Iterable[str | Path], output: Path, *, form: str | None
         elif given.is_file():
             sources.append(_source(given, given.name, form))
         else:
-            raise DataError(f"{given}: no such file or folder")
+            raise DataError(f"{given}: no such file or folder; check the path")
     if not sources:
         raise DataError("nothing to tag: no file here ends in .parquet, .jsonl or .conll; name the files")
     _refuse_collisions(sources, output)
