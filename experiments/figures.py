@@ -212,25 +212,45 @@ def encoders(evidence: Evidence, plots: Any) -> Any:
     ):
         panel.axhline(0, color=GREY, linewidth=0.8)
         panel.plot([point.illegal for point in found], [point.gain for point in found], "o", color=colour)
-        _labels(panel, [(point.illegal, point.gain, point.encoder) for point in found])
         panel.set_title(name)
         panel.set_xlabel("illegal segments of the CRF in %")
         panel.margins(y=0.15)
         panel.set_xlim(0, 1.35 * max(point.illegal for point in found) or 1)
     panels[0].set_ylabel("gain of MCRF-training in dev F1")
     figure.tight_layout()
+    for panel, found in zip(panels, (paper_encoder_points(evidence.paper), ours), strict=True):
+        _labels(panel, [(point.illegal, point.gain, point.encoder) for point in found])
     return figure
 
 
+LABEL_PLACES = [
+    *(("left", 6, up) for up in (3, -9)),
+    *(("right", -6, up) for up in (3, -9)),
+    *(("left", across, up) for up in (-14, 9) for across in (-8, -28, -48)),
+    *(("left", 6, up) for up in (13, -19)),
+]
+"""Which end of a name stands where beside its point, in points of type, the best first."""
+
+
 def _labels(panel: Any, found: Sequence[tuple[float, float, str]]) -> None:
-    """A name beside each point; of two points that nearly touch, one name goes below."""
-    placed: list[tuple[float, float]] = []
-    width = max((x for x, _, _ in found), default=1.0) or 1.0
-    height = (max(y for _, y, _ in found) - min(y for _, y, _ in found)) or 1.0
-    for x, y, name in sorted(found):
-        near = sum(abs(x - other) < 0.3 * width and abs(y - there) < 0.08 * height for other, there in placed)
-        panel.annotate(name, (x, y), xytext=(5, 3 - 9 * near), textcoords="offset points", fontsize=7)
-        placed.append((x, y))
+    """A name beside each point, clear of the other names and points; the panel's limits stand already."""
+    spots = {name: panel.transData.transform((x, y)) * 72 / panel.figure.dpi for x, y, name in found}
+    taken = [(left - 4, left + 4, foot - 4) for left, foot in spots.values()]  # left, right and foot of each mark
+    edge = panel.transAxes.transform((0, 0))[0] * 72 / panel.figure.dpi
+    for x, y, name in sorted(found, key=lambda each: -each[1]):
+        across, foot = spots[name]
+        width = 4.2 * len(name)
+        starts = [across + shift - (width if side == "right" else 0) for side, shift, _ in LABEL_PLACES]
+        names = [(start, start + width, foot + up) for start, (_, _, up) in zip(starts, LABEL_PLACES, strict=True)]
+        free = [n for n, (start, end, low) in enumerate(names) if start > edge and _clear(start, end, low, taken)]
+        place = free[0] if free else 0
+        side, *shift = LABEL_PLACES[place]
+        panel.annotate(name, (x, y), xytext=shift, textcoords="offset points", fontsize=7, horizontalalignment=side)
+        taken.append(names[place])
+
+
+def _clear(left: float, right: float, foot: float, taken: Sequence[tuple[float, float, float]]) -> bool:
+    return not any(left < end and start < right and abs(foot - low) < 8 for start, end, low in taken)
 
 
 def reliability(evidence: Evidence, plots: Any) -> Any:
@@ -241,6 +261,7 @@ def reliability(evidence: Evidence, plots: Any) -> Any:
     figure, panels = _panels(plots, len(corpora))
     for panel, corpus in zip(panels, corpora, strict=True):
         panel.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
+        errors = []
         for kind, name, colour in (("softmax", "mean softmax", PAPER), ("exact", "exact", OURS)):
             bins = calibration_bins(evidence.results, main_setting(corpus), kind)
             assert bins is not None
@@ -248,12 +269,14 @@ def reliability(evidence: Evidence, plots: Any) -> Any:
             stated, right = bins.summed[known] / bins.size[known], bins.right[known] / bins.size[known]
             panel.plot(stated, right, "-", color=colour, linewidth=0.8)
             sizes = 4 + 60 * bins.size[known] / bins.size.sum()
-            panel.scatter(stated, right, s=sizes, color=colour, label=f"{name}, ECE {bins.ece:.1f}")
-        panel.set_title(CORPORA[corpus])
+            panel.scatter(stated, right, s=sizes, color=colour, label=name)
+            errors.append(f"{bins.ece:.1f} {name}")
+        panel.set_title(f"{CORPORA[corpus]}\nECE {', '.join(errors)}", fontsize=8)
         panel.set_xlabel("stated probability")
-        panel.legend(fontsize=7, loc="upper left", markerscale=0.7)
     panels[0].set_ylabel("share right")
     figure.tight_layout()
+    lines = [plots.Line2D([], [], color=colour, marker="o") for colour in (PAPER, OURS)]
+    figure.legend(lines, ["mean softmax", "exact"], loc="lower right", frameon=False)
     return figure
 
 

@@ -106,7 +106,7 @@ CANDIDATES: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
         recipe(32, 40, 2e-4, 0.9),
     ),
 }
-"""What `experiments.tune` tries; it keeps the one that is best on dev with a plain CRF, so that ours is not favoured."""
+"""What `experiments.tune` tries; it takes the best on dev with a plain CRF, so that ours is not favoured."""
 
 FAMILY = {
     "minilm+lstm1": "minilm",

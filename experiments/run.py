@@ -29,17 +29,16 @@ TUNED = Path(__file__).parent / "tuned.json"
 def settings_of(run: Run, encoders: str) -> dict[str, Any]:
     """Everything `Tagger.train` is told."""
     chosen = json.loads(json.dumps(ENCODERS[run.encoder]).replace("{folder}", encoders))
-    chosen |= tuned().get(f"{run.corpus}/{FAMILY.get(run.encoder, run.encoder)}", {})
+    chosen |= tuned().get(f"{run.corpus}/{FAMILY.get(run.encoder, run.encoder)}", {}).get("settings", {})
     if run.share < 1:
         chosen["minimum_steps"] = FEWEST_STEPS
     return {**chosen, **HEADS[run.head], "seed": run.seed, "scheme": run.scheme, "output_scheme": run.scheme}
 
 
 def tuned() -> dict[str, dict[str, Any]]:
-    """The tuned settings of each corpus and encoder."""
-    if not TUNED.exists():
-        return {}
-    return {name: entry["settings"] for name, entry in json.loads(TUNED.read_text(encoding="utf-8")).items()}
+    """Of each corpus and encoder the `settings` taken, and all that was `tried`."""
+    found: dict[str, dict[str, Any]] = json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
+    return found
 
 
 @cache
@@ -161,9 +160,9 @@ def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any
     import ray
 
     ray.init(ignore_reinit_error=True, log_to_driver=False)
-    gpus = ray.cluster_resources().get("GPU", 0)
+    gpus = ray.cluster_resources().get("GPU", 0)  # type: ignore[no-untyped-call]
     remote = ray.remote(num_cpus=1, num_gpus=gpus / jobs if gpus else 0)(execute)
-    waiting, under_way = list(runs), {}
+    waiting, under_way = list(runs), dict[Any, Run]()
     while waiting or under_way:
         while waiting and len(under_way) < jobs and time.monotonic() < deadline:
             run = waiting.pop(0)
