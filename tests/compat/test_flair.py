@@ -66,26 +66,27 @@ def test_the_loss_is_flairs(flair, batch):
     torch.testing.assert_close(ours(emissions[..., KEPT], gold, mask, reduction="sum"), theirs)
 
 
-def test_the_best_path_is_flairs(flair, batch):
-    emissions, _, mask = batch
+@pytest.fixture
+def decoded(flair, batch) -> list[list[tuple[str, float]]]:
+    """flair's tags and confidences."""
     with torch.no_grad():
-        features = flair.crf(emissions), torch.tensor(LENGTHS), flair.crf.transitions
-        theirs, _ = flair.decoder.decode(features, False, [])
-    ours = from_flair(flair.crf.transitions.detach(), NAMES)
-    paths = ours.decode(emissions[..., KEPT], mask)
-    assert [[TAGS[tag] for tag in path] for path in paths] == [[name for name, _ in row] for row in theirs]
+        features = flair.crf(batch[0]), torch.tensor(LENGTHS), flair.crf.transitions
+        return flair.decoder.decode(features, False, [])[0]
 
 
-def test_flairs_confidence_is_no_marginal_and_ours_is(flair, batch):
+def test_the_best_path_is_flairs(flair, batch, decoded):
+    emissions, _, mask = batch
+    paths = from_flair(flair.crf.transitions.detach(), NAMES).decode(emissions[..., KEPT], mask)
+    assert [[TAGS[tag] for tag in path] for path in paths] == [[name for name, _ in row] for row in decoded]
+
+
+def test_flairs_confidence_is_no_marginal_and_ours_is(flair, batch, decoded):
     """flair takes the softmax of scores that have seen the words before, and none of those after."""
     emissions, _, mask = batch
-    with torch.no_grad():
-        features = flair.crf(emissions), torch.tensor(LENGTHS), flair.crf.transitions
-        theirs, _ = flair.decoder.decode(features, False, [])
     ours = from_flair(flair.crf.transitions.detach(), NAMES)
-    paths, marginals = ours.decode(emissions[..., KEPT], mask), ours.marginals(emissions[..., KEPT], mask)
-    given = torch.tensor([confidence for _, confidence in theirs[0]], dtype=torch.float64)
-    exact = marginals[0, torch.arange(5), torch.tensor(paths[0])]
+    path, marginals = ours.decode(emissions[..., KEPT], mask)[0], ours.marginals(emissions[..., KEPT], mask)[0]
+    given = torch.tensor([confidence for _, confidence in decoded[0]], dtype=torch.float64)
+    exact = marginals[torch.arange(5), torch.tensor(path)]
     assert not torch.allclose(given, exact, atol=0.01)
 
 

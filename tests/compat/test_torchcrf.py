@@ -52,8 +52,13 @@ def test_decode_is_pytorch_crfs() -> None:
 
 def test_state_dicts_load_both_ways_into_the_layer_too() -> None:
     theirs, ours = _pair()
+    torch.nn.init.normal_(ours.transitions)
     theirs.load_state_dict(ours.state_dict())
-    MaskedCRF(["O", "B-X", "I-X", "B-Y", "I-Y"], scheme="BIO").load_state_dict(theirs.state_dict())
+    layer = MaskedCRF(["O", "B-X", "I-X", "B-Y", "I-Y"], scheme="BIO").double()
+    layer.load_state_dict(theirs.state_dict())
+    for name, parameter in ours.named_parameters():
+        assert torch.equal(parameter, theirs.get_parameter(name))
+        assert torch.equal(parameter, layer.get_parameter(name))
 
 
 def test_pytorch_crf_refuses_a_mask_that_starts_off_and_ours_does_not() -> None:

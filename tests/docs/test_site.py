@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 from pathlib import Path
@@ -38,3 +39,14 @@ def test_every_page_is_in_the_navigation() -> None:
     listed = re.findall(r": (\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(listed) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
     assert yaml.safe_load((DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8"))["strict"] is True
+
+
+PLUMBING = {"Gold", "Packed", "Paths", "follow", "pack"}
+"""How rows are packed and results carried; no quantity of the model."""
+
+
+def test_the_mathematics_name_every_function_of_the_reference() -> None:
+    source = ast.parse((DOCS.parent / "src/maskedcrf/crf/reference.py").read_text(encoding="utf-8"))
+    public = {node.name for node in source.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    named = set(re.findall(r"`(\w+)`", (DOCS / "maths.md").read_text(encoding="utf-8")))
+    assert {name for name in public if not name.startswith("_")} - PLUMBING <= named

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-KIBI, MEBI = 1 << 10, 1 << 20
+MEBI = 1 << 20
 
 # Of one request; these stand in the OpenAPI schema too.
 CHARACTERS = 20_000
