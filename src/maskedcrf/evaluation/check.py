@@ -12,9 +12,8 @@ import numpy as np
 
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
-from maskedcrf.evaluation.counts import Tags, UnknownTagError, require_known
 from maskedcrf.tags.scheme import Scheme
-from maskedcrf.tags.segments import Reading, TagIds, read
+from maskedcrf.tags.segments import UnknownTagError, all_violations, read_known
 
 
 class IllegalStep(NamedTuple):
@@ -57,29 +56,11 @@ def check(sentences: Iterable[Sentence], scheme: str | Scheme) -> Checked:
         found = read_known(tags, scheme)
     numbers = np.bincount(found.type_index, minlength=len(found.types)).tolist()
     illegal = []
-    for owner, position in places(tags, found):
-        sentence, own = sentences[owner], tags[owner]
-        line = sentence.line + min(position, len(own) - 1)
-        before = own[position - 1] if position else None
-        after = own[position] if position < len(own) else None
-        illegal.append(IllegalStep(sentence.file, line, before, after))
+    for owner, (position, before, after) in all_violations(tags, found):
+        line = sentences[owner].line + min(position, len(tags[owner]) - 1)
+        illegal.append(IllegalStep(sentences[owner].file, line, before, after))
     counted = Counter({kind: n for kind, n in zip(found.types, numbers, strict=True) if n})
     return Checked(len(sentences), sum(map(len, tags)), counted, tuple(illegal))
-
-
-def read_known(tags: Sequence[Tags], scheme: Scheme) -> Reading:
-    """The segments of these sentences; a tag the scheme does not know is reported with its place."""
-    corpus = TagIds.of(tags)
-    require_known(tags, scheme, tags=corpus.tags)
-    return read(corpus, scheme)
-
-
-def places(tags: Sequence[Tags], found: Reading) -> list[tuple[int, int]]:
-    """Sentence and position that each illegal step leads to; the position after the last is the sentence's end."""
-    # The cell of a sentence's first tag in the id array, where one cell stands between sentences.
-    firsts = np.cumsum([1, *(len(each) + 1 for each in tags)])
-    owners = np.searchsorted(firsts, found.violations + 1, side="right") - 1
-    return list(zip(owners.tolist(), (found.violations + 1 - firsts[owners]).tolist(), strict=True))
 
 
 @contextmanager

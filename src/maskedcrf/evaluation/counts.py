@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from maskedcrf.errors import MaskedCRFError, SchemeError, ShapeError
+from maskedcrf.errors import MaskedCRFError, ShapeError
 from maskedcrf.evaluation.seqeval import read_default, read_strict
 from maskedcrf.tags.scheme import Bools, Ints, Scheme
-from maskedcrf.tags.segments import Reading, TagIds, read
+from maskedcrf.tags.segments import Reading, TagIds, read, require_known
 
 Strategy = Literal["retain", "discard", "seqeval", "strict"]
 Tags = Sequence[str]
@@ -148,7 +147,7 @@ class Pair:
             both = f"{lengths[number]} gold tags but {others[number]} predicted"
             raise ShapeError(f"sentence {number} has {both}: give one tag per token")
         half = int(lengths.sum()) + len(lengths)
-        corpus = _numbered(sides["gold"] + sides["predicted"], 2 * half + 1)
+        corpus = _numbered(sides["gold"] + sides["predicted"])
         for name, sentences in sides.items():
             require_known(sentences, scheme, tags=corpus.tags, name=name)
         gold_ids, predicted_ids = corpus.ids[: half + 1], corpus.ids[half:]
@@ -168,15 +167,13 @@ class Pair:
         dropped = None
         if not rule.keeps_illegal:
             dropped, predicted = _only(predicted, ~predicted.legal), _only(predicted, predicted.legal)
-        longest = 1 + max(int((side.end - side.start).max(initial=0)) for side in (gold, predicted))
         gold_keys, keys = (
-            (side.start * longest + side.end - side.start) * max(len(gold.types), 1) + side.type_index
-            for side in (gold, predicted)
+            (side.end - side.start) * max(len(gold.types), 1) + side.type_index for side in (gold, predicted)
         )
-        # Segments come in order, so that the keys are sorted already; the guard makes every look-up land.
-        guarded = np.append(gold_keys, -1)
-        correct = guarded[np.searchsorted(gold_keys, keys)] == keys
-        return Match(gold, predicted, correct, dropped)
+        # By every rule at most one segment ends at a token (two may begin at one), so that its end finds it.
+        there = np.full(self.tokens + 1, -1)
+        there[gold.end] = gold_keys
+        return Match(gold, predicted, there[predicted.end] == keys, dropped)
 
     def correct_tags(self, scheme: Scheme, dropped: Reading | None = None) -> Bools:
         """(tokens,): which predicted tags are right; those of dropped segments count as outside."""
@@ -195,26 +192,6 @@ class Pair:
         return right
 
 
-def require_known(sentences: Sequence[Tags], scheme: Scheme, *, tags: Iterable[str], name: str = "tags") -> None:
-    """Raise an error that says where a tag stands that the scheme does not know; `tags` are those that occur."""
-    for tag in tags:
-        try:
-            scheme.split(tag)
-        except SchemeError as error:
-            for number, sentence in enumerate(sentences):
-                if tag in sentence:
-                    position = list(sentence).index(tag)
-                    raise UnknownTagError(f"{name}[{number}][{position}]: {error}", number, position, error) from error
-
-
-class UnknownTagError(SchemeError):
-    """A SchemeError that knows in which sentence, and where in it, the tag stands."""
-
-    def __init__(self, message: str, sentence: int, position: int, reason: SchemeError) -> None:
-        super().__init__(message)
-        self.sentence, self.position, self.reason = sentence, position, reason
-
-
 def _lengths(name: str, sentences: Sequence[Tags]) -> Ints:
     for number, sentence in enumerate(sentences if str in set(map(type, sentences)) else ()):
         if isinstance(sentence, str):
@@ -230,12 +207,17 @@ class _Numbers(dict[object, int]):
         return number
 
 
-def _numbered(sentences: Sequence[Tags], cells: int) -> TagIds:
+def _numbered(sentences: Sequence[Tags]) -> TagIds:
     """The same as `TagIds.of`, in one pass that stays in C: scoring spends most of its time here."""
     numbers = _Numbers({None: 0})
-    edge = (None,)
-    stream = chain(edge, chain.from_iterable(chain.from_iterable(zip(sentences, repeat(edge), strict=False))))
-    ids = np.fromiter(map(numbers.__getitem__, stream), dtype=np.int64, count=cells)
+    flat: list[object] = [None]
+    for sentence in sentences:
+        flat += sentence
+        flat.append(None)
+    try:
+        ids = np.frombuffer(bytes(map(numbers.__getitem__, flat)), dtype=np.uint8).astype(np.int64)
+    except ValueError:  # more than 255 tags
+        ids = np.fromiter(map(numbers.__getitem__, flat), dtype=np.int64, count=len(flat))
     tags = tuple(tag for tag in numbers if isinstance(tag, str))
     edges = ids == 0
     if len(tags) + 1 != len(numbers) or int(edges.sum()) != len(sentences) + 1:

@@ -52,11 +52,11 @@ def read_default(corpus: TagIds, scheme: Scheme) -> Reading:
     other = pieces.type_index[:, None] != pieces.type_index
     opens = pieces.steps("*B *S EE EI SE SI OE OI") | (other & inner)
     closes = pieces.steps("E* S* BB BS BO IB IS IO") | (other & inner[:, None])
-    pairs = _pairs(corpus)
-    last_open = np.maximum.accumulate(np.where(opens.take(pairs), np.arange(len(pairs)), 0))
-    last = np.flatnonzero(closes.take(pairs))
+    steps, (opening, closing) = _steps(corpus, pieces, opens, closes)
+    last_open = np.maximum.accumulate(np.where(opening, steps, 0))
+    last = np.flatnonzero(closing)
     # A segment begins at the latest opening before its end, even where another has ended in between.
-    return _reading(corpus, pieces, begins=last_open[last - 1] + 1, ends=last, kinds=corpus.ids[last])
+    return _reading(corpus, pieces, begins=last_open[last - 1] + 1, ends=steps[last], kinds=corpus.ids[steps[last]])
 
 
 class _Strict(NamedTuple):
@@ -83,31 +83,41 @@ def read_strict(corpus: TagIds, scheme: Scheme) -> Reading:
             f"strategy 'strict' is seqeval's, which knows {', '.join(STRICT)} but not {scheme.name}: use 'discard'"
         )
     pieces = _Pieces.of(corpus, scheme, scheme.delimiter)
-    pairs = _pairs(corpus)
-    opens, inside, closes = (pieces.steps(patterns).take(pairs) for patterns in STRICT[scheme.name])
-    steps = np.arange(len(pairs), dtype=np.int32)
-    last_open = np.maximum.accumulate(np.where(opens, steps, -1))
-    last_break = np.maximum.accumulate(np.where(inside, -1, steps))
+    tables = [pieces.steps(patterns) for patterns in STRICT[scheme.name]]
+    steps, (opens, inside, closes) = _steps(corpus, pieces, *tables)
+    number = np.arange(len(steps), dtype=np.int32)
+    last_open = np.maximum.accumulate(np.where(opens, number, -1))
+    last_break = np.maximum.accumulate(np.where(inside, -1, number))
     running = last_open >= np.maximum(last_break, 0)  # from an opening on, every step so far stayed inside
-    consumed = inside[1:] & running[:-1]
-    opens[1:] &= ~consumed
+    opens[1:] &= ~(inside[1:] & running[:-1])
     begins, breaks = np.flatnonzero(opens), np.flatnonzero(~inside)
     ends = breaks[np.searchsorted(breaks, begins, side="right")]
     whole = closes[ends]
-    return _reading(corpus, pieces, begins=begins[whole] + 1, ends=ends[whole], kinds=corpus.ids[begins[whole] + 1])
+    begins, ends = steps[begins[whole]] + 1, steps[ends[whole]]
+    return _reading(corpus, pieces, begins=begins, ends=ends, kinds=corpus.ids[begins])
 
 
-def _pairs(corpus: TagIds) -> Ints:
-    """Each step of the corpus as one number: the cell of a raveled (D+1, D+1) table."""
-    return corpus.ids[:-1] * (len(corpus.tags) + 1) + corpus.ids[1:]
+def _steps(corpus: TagIds, pieces: _Pieces, *tables: Bools) -> tuple[Ints, list[Bools]]:
+    """The steps that touch a segment, and of each table (D+1, D+1) whether they fit it.
+
+    Most steps of a text lead from O to O and take no part in any segment: each is left out by one look-up.
+    """
+    inner = np.array([letter != "O" for letter in pieces.letters])
+    marks = (inner[:, None] | inner).astype(np.uint8)
+    for bit, table in enumerate(tables, start=1):
+        marks |= table.astype(np.uint8) << bit
+    found = marks.take(corpus.ids[:-1] * len(pieces.letters) + corpus.ids[1:])
+    steps = np.flatnonzero(found)
+    found = found[steps]
+    return steps, [(found & (1 << bit)).astype(bool) for bit in range(1, len(tables) + 1)]
 
 
 def _reading(corpus: TagIds, pieces: _Pieces, *, begins: Ints, ends: Ints, kinds: Ints) -> Reading:
     """Cells of the id array (first and last of each segment, and the id of one of its tags) as tokens."""
-    edges = np.flatnonzero(corpus.ids == len(corpus.tags))
+    edges = np.cumsum(corpus.ids == len(corpus.tags), dtype=np.int32)  # up to and with each cell
     return Reading(
-        start=begins - np.searchsorted(edges, begins),
-        end=ends + 1 - np.searchsorted(edges, ends),
+        start=begins - edges[begins],
+        end=ends + 1 - edges[ends],
         type_index=pieces.type_index[kinds],
         legal=np.ones(len(begins), dtype=bool),
         types=pieces.types,
