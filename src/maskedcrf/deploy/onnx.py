@@ -23,7 +23,9 @@ from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.deploy.onnx_crf import IR_VERSION, OPSET, append_crf, crf_model
 from maskedcrf.deploy.onnx_file import KEY, LARGEST, Description
+from maskedcrf.deploy.onnx_parts import OnnxLSTM, in_8_bits
 from maskedcrf.deploy.runtime import OnnxTagger
+from maskedcrf.encoders.transformer import Transformer
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 from maskedcrf.evaluation.counts import count
 from maskedcrf.tagger.model import TaggerModel
@@ -42,21 +44,19 @@ AXES = {
     "piece_counts": "BT",
 }
 """Inputs and their axes: batch, tokens; words and characters; rows and pieces, and how many of a word's pieces."""
-QUANTISED = ["MatMul", "Gather", "LSTM"]
 
 
 def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
     """Write the tagger as one ONNX file, whole or not at all.
 
-    `int8` stores and multiplies the encoder in 8 bits. Activations are scaled by the batch, so a sentence's tags may
-    then depend on its neighbours; in float32 they do not.
+    `int8` stores and multiplies the encoder's matrices in 8 bits; an LSTM, the last layer and the CRF stay as they are.
     """
     _require()
     path = Path(path)
     model = copy.deepcopy(tagger.model).cpu().float().eval()
-    encoder = _encoder_model(model)
     if int8:
-        encoder = _quantised(encoder)
+        in_8_bits(model.encoder)
+    encoder = _encoder_model(model)
     append_crf(encoder, crf_model(*scores_of(model.crf)))
     _tidy(encoder)
     encoder.metadata_props.add(key=KEY, value=_description(tagger, int8=int8).to_json())
@@ -96,41 +96,15 @@ class _Emissions(nn.Module):
         return self.model.emissions(dict(zip(self.names, features, strict=True)))
 
 
-class _OnnxLSTM(nn.Module):
-    """One direction of one layer as ONNX's own operator; torch's tracer would unroll it to a fixed length."""
-
-    def __init__(self, lstm: nn.Module) -> None:
-        super().__init__()
-        weights = {name: _regated(weight) for name, weight in lstm.named_parameters()}
-        self.hidden = len(weights["weight_hh_l0"]) // 4
-        self.input_weight = nn.Parameter(weights["weight_ih_l0"][None])
-        self.state_weight = nn.Parameter(weights["weight_hh_l0"][None])
-        self.bias = nn.Parameter(torch.cat((weights["bias_ih_l0"], weights["bias_hh_l0"]))[None])
-
-    def forward(self, vectors: Tensor) -> tuple[Tensor, None]:
-        rows, length, _ = vectors.shape
-        output = torch.onnx.ops.symbolic(
-            "LSTM",
-            (vectors.transpose(0, 1), self.input_weight, self.state_weight, self.bias),
-            {"hidden_size": self.hidden},
-            dtype=vectors.dtype,
-            shape=(length, 1, rows, self.hidden),
-        )
-        return output.squeeze(1).transpose(0, 1), None
-
-
-def _regated(weights: Tensor) -> Tensor:
-    """The gates in ONNX's order: input, output, forget, cell; torch has the output gate last."""
-    given, forget, cell, out = weights.detach().chunk(4)
-    return torch.cat((given, out, forget, cell))
-
-
 def _encoder_model(model: TaggerModel) -> Any:
     """Features -> `emissions` as an ONNX model; batch, length and the rest are dynamic."""
     features = _example(model)
+    for part in model.encoder.parts.values():
+        if isinstance(part, Transformer):  # torch's fused attention exports as twice as many operators
+            part.model.set_attn_implementation("eager")
     if (both := model.encoder.lstm) is not None:
         both.forwards, both.backwards = (
-            nn.ModuleList(map(_OnnxLSTM, direction)) for direction in (both.forwards, both.backwards)
+            nn.ModuleList(map(OnnxLSTM, direction)) for direction in (both.forwards, both.backwards)
         )
     dynamic = torch.export.Dim.DYNAMIC
     shapes = tuple({axis: dynamic for axis, size in enumerate(part.shape) if size > 1} for part in features.values())
@@ -164,30 +138,6 @@ def _example(model: TaggerModel) -> dict[str, Tensor]:
     if foreign:
         raise MaskedCRFError("an encoder with ELMo cannot be exported; train one with words, characters, transformers")
     return features
-
-
-def _quantised(encoder: Any) -> Any:
-    """The encoder with its matrices in 8 bits, the last one, which makes the emissions, left as it is."""
-    import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    makers = {name: node for node in encoder.graph.node for name in node.output}
-    last, kept = makers["emissions"], []
-    while last.op_type in ("Add", "MatMul", "Gemm"):
-        kept.append(last.name)
-        last = makers[last.input[0]]
-    with tempfile.TemporaryDirectory() as folder, _quiet():
-        target = Path(folder) / "int8.onnx"
-        quantize_dynamic(
-            encoder,
-            target,
-            op_types_to_quantize=QUANTISED,
-            nodes_to_exclude=kept,
-            per_channel=True,
-            reduce_range=True,  # else processors without VNNI saturate
-            weight_type=QuantType.QInt8,
-        )
-        return onnx.load(target)
 
 
 def _tidy(model: Any) -> None:
@@ -250,7 +200,7 @@ def write_file(model: Any, path: Path) -> None:
         finally:
             Path(name).unlink(missing_ok=True)
     except OSError as error:
-        raise MaskedCRFError(f"{path}: could not be written ({error.strerror})") from error
+        raise MaskedCRFError(f"{path}: could not be written ({error.strerror}); give another place") from error
 
 
 @contextmanager

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -23,8 +27,8 @@ Text = str | Sequence[str]
 """Raw text, or a list of tokens."""
 
 OUTPUTS = ["tags", "log_probability"]
-BATCH_TOKENS = 512
-"""Padded tokens in one run: on one thread, more only padded more."""
+BATCH_TOKENS = 256
+"""Tokens in one run, word pieces where there are some, padding included: on one core, more only pad more."""
 MOST = 128
 """Texts in one run, however short."""
 BUFFER = 64
@@ -53,8 +57,9 @@ class OnnxTagger:
     [Entity(type='PER', text='Ann', start=0, end=3, ...), Entity(type='LOC', text='Oslo', start=12, end=16, ...)]
     """
 
-    def __init__(self, session: Any, description: Description) -> None:
+    def __init__(self, session: Any, description: Description, *, threads: int = 1) -> None:
         self.session = session
+        self._pool = ThreadPoolExecutor(threads)
         self.description = description
         self.tags = description.tags
         self.scheme, self.output_scheme = description.schemes()
@@ -62,12 +67,12 @@ class OnnxTagger:
 
     @classmethod
     def load(cls, path: str | Path, *, threads: int | None = None) -> OnnxTagger:
-        """The tagger of a file that `maskedcrf export` wrote; `threads` are all cores by default."""
+        """The tagger of a file that `maskedcrf export` wrote; `threads`, all cores by default, take a batch each."""
         path = Path(path)
         content, description = onnx_file.read(path)
-        session = _session(content, path, threads)
+        session = _session(content, path)
         try:
-            tagger = cls(session, description)
+            tagger = cls(session, description, threads=threads or _cores())
             found = {node.name for node in session.get_inputs()}
             wanted = tagger._features.prepare([["a"]]).keys()
         except DataError as error:
@@ -101,7 +106,7 @@ class OnnxTagger:
             texts: raw texts or lists of tokens, any number of them.
             nbest: 1 for the probability of the path as well; for more paths ask the model folder.
             probabilities, threshold: refused, entities' probabilities need the model folder.
-            batch_tokens: padded tokens in one run; the answer does not depend on it, unless the file is in 8 bits.
+            batch_tokens: tokens, or word pieces, in one run; the answer does not depend on it.
         """
         if nbest not in (0, 1) or probabilities or threshold is not None:
             raise MaskedCRFError(
@@ -111,11 +116,13 @@ class OnnxTagger:
         limit = batch_tokens or BATCH_TOKENS
         items = (_item(number, text) for number, text in enumerate(texts))
         while buffer := _take(items, limit * BUFFER):
-            answers: dict[int, Prediction] = {}
             lengths = self._features.lengths([item.tokens for item in buffer])
-            for batch in prediction_batches(lengths, size=MOST, tokens=limit):
-                chosen = [buffer[place] for place in batch]
-                answers |= zip(batch, self._answers(chosen, ranked=bool(nbest)), strict=True)
+            batches = prediction_batches(lengths, size=MOST, tokens=limit)
+            chosen = [[buffer[place] for place in batch] for batch in batches]
+            # One text is not worth a thread.
+            each = self._pool.map if len(batches) > 1 else map
+            found = each(partial(self._answers, ranked=bool(nbest)), chosen)
+            answers = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
             yield from (answers[place] for place in range(len(buffer)))
 
     def paths(self, sentences: Sequence[Sequence[str]]) -> Paths:
@@ -128,11 +135,10 @@ class OnnxTagger:
             raise OnnxFileError("the file gives tags that do not exist; export the model again")
         return found
 
-    def _answers(self, items: Sequence[_Item], *, ranked: bool) -> Iterator[Prediction]:
+    def _answers(self, items: Sequence[_Item], *, ranked: bool) -> list[Prediction]:
         full = [item for item in items if item.tokens]
         found = iter(self._full_answers(full, ranked=ranked) if full else ())
-        for item in items:
-            yield next(found) if item.tokens else Prediction((), (), (), source=item.source)
+        return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for item in items]
 
     def _full_answers(self, items: Sequence[_Item], *, ranked: bool) -> Iterator[Prediction]:
         found = self.paths([item.tokens for item in items])
@@ -150,15 +156,20 @@ class OnnxTagger:
             yield Prediction(item.tokens, tags, tuple(row), None, ranks, item.source, item.offsets)
 
 
-def _session(content: bytes, path: Path, threads: int | None) -> Any:
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _session(content: bytes, path: Path) -> Any:
     try:
         import onnxruntime
     except ImportError as error:
         raise MissingExtraError("an ONNX file needs onnxruntime: pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    if threads is not None:
-        options.intra_op_num_threads = threads
+    # A batch on each core: many small products on several cores at once mostly wait for each other.
+    options.intra_op_num_threads = 1
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common base of their own

@@ -67,9 +67,8 @@ class Transformer(Part):
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
         mask = features.get("piece_mask")
-        if mask is not None and (mask.is_cuda or torch.compiler.is_exporting()):
+        if mask is not None and mask.is_cuda:
             # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
-            # An exported graph would have dozens of operators for it.
             mask = pretrained.whole_mask(self.model, mask)
         with sdpa_kernel(ATTENTION):
             output = self.model(input_ids=features["pieces"], attention_mask=mask)

@@ -1,0 +1,105 @@
+"""Layers as ONNX's own operators, for what torch's exporter would unroll or cannot say."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+_TINY = 1e-20
+"""In place of 0 as the largest of a row of zeros."""
+_MOST = 64
+"""Weights go from -64 to 64: with 8-bit activations, a sum of two products still fits into 16 bits.
+
+Processors without VNNI add them up so, and would clip a larger sum: the same file then gave other tags there.
+"""
+_SMALL_TABLE = 1024
+"""Embeddings with fewer rows are left as they are: nothing is saved."""
+
+
+class OnnxLSTM(nn.Module):
+    """One direction of one layer; torch's tracer would unroll it to a fixed length."""
+
+    def __init__(self, lstm: nn.Module) -> None:
+        super().__init__()
+        weights = {name: _regated(weight) for name, weight in lstm.named_parameters()}
+        self.hidden = len(weights["weight_hh_l0"]) // 4
+        self.input_weight = nn.Parameter(weights["weight_ih_l0"][None])
+        self.state_weight = nn.Parameter(weights["weight_hh_l0"][None])
+        self.bias = nn.Parameter(torch.cat((weights["bias_ih_l0"], weights["bias_hh_l0"]))[None])
+
+    def forward(self, vectors: Tensor) -> tuple[Tensor, None]:
+        """(B, T, H) -> (B, T, hidden)."""
+        rows, length, _ = vectors.shape
+        output = torch.onnx.ops.symbolic(
+            "LSTM",
+            (vectors.transpose(0, 1), self.input_weight, self.state_weight, self.bias),
+            {"hidden_size": self.hidden},
+            dtype=vectors.dtype,
+            shape=(length, 1, rows, self.hidden),
+        )
+        return output.squeeze(1).transpose(0, 1), None
+
+
+def _regated(weights: Tensor) -> Tensor:
+    """The gates in ONNX's order: input, output, forget, cell; torch has the output gate last."""
+    given, forget, cell, out = weights.detach().chunk(4)
+    return torch.cat((given, out, forget, cell))
+
+
+class Int8Linear(nn.Module):
+    """A linear layer in 8 bits: each column of weights and each row of activations has a scale of its own.
+
+    A row is scaled by its own largest value, never by its neighbours', so no answer depends on the batch.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        codes, scale = _coded(linear.weight.detach(), _MOST)
+        self.codes = nn.Buffer(codes.t().contiguous())
+        self.scale = nn.Buffer(scale.squeeze(1) / 127)
+        self.bias = linear.bias
+        self.step = nn.Buffer(torch.tensor(1 / 127))
+        self.middle = nn.Buffer(torch.tensor(128, dtype=torch.uint8))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(..., H) -> (..., W)."""
+        symbolic = torch.onnx.ops.symbolic
+        largest = vectors.abs().amax(dim=-1, keepdim=True).clamp_min(_TINY)
+        given = (vectors / largest, self.step, self.middle)
+        codes = symbolic("QuantizeLinear", given, dtype=torch.uint8, shape=vectors.shape)
+        shape = (*vectors.shape[:-1], self.codes.shape[1])
+        sums = symbolic("MatMulInteger", (codes, self.codes, self.middle), dtype=torch.int32, shape=shape)
+        product = sums.float() * self.scale * largest
+        return product if self.bias is None else product + self.bias
+
+
+class Int8Embedding(nn.Module):
+    """A table in 8 bits, each row with a scale of its own."""
+
+    def __init__(self, table: nn.Embedding) -> None:
+        super().__init__()
+        codes, scale = _coded(table.weight.detach(), 127)
+        self.codes, self.scale = nn.Buffer(codes), nn.Buffer(scale)
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """(...) -> (..., W)."""
+        codes, scale = (functional.embedding(numbers, table) for table in (self.codes, self.scale))
+        return codes.float() * scale
+
+
+def _coded(weights: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Rows of whole numbers from -most to most, and the scale of each row, (N, 1)."""
+    scale = weights.abs().amax(dim=1, keepdim=True).clamp_min(_TINY) / most
+    return (weights / scale).round().to(torch.int8), scale
+
+
+def in_8_bits(module: nn.Module) -> None:
+    """Put the module's linear layers and large tables into 8 bits, in place."""
+    for name, child in module.named_children():
+        if isinstance(child, nn.Linear):
+            setattr(module, name, Int8Linear(child))
+        elif isinstance(child, nn.Embedding) and child.num_embeddings >= _SMALL_TABLE:
+            setattr(module, name, Int8Embedding(child))
+        else:
+            in_8_bits(child)
