@@ -66,8 +66,8 @@ def _converted(
     import numpy as np
 
     from maskedcrf.cli.streams import column
-    from maskedcrf.evaluation.check import located, read_known
-    from maskedcrf.tags.segments import Segment, TagIds, encode, read
+    from maskedcrf.evaluation.check import located
+    from maskedcrf.tags.segments import Segment, TagIds, encode, read, read_known
 
     tags = column(chunk, number)
     with located(chunk):

@@ -52,12 +52,12 @@ def run(
 def _repaired(chunk: Sequence[Sentence], number: int, scheme: Scheme, strategy: str) -> Iterator[Sentence]:
     """The sentences, those with an illegal step rewritten, the others as they are."""
     from maskedcrf.cli.streams import column
-    from maskedcrf.evaluation.check import located, places, read_known
-    from maskedcrf.tags.segments import discard, retain
+    from maskedcrf.evaluation.check import located
+    from maskedcrf.tags.segments import all_violations, discard, read_known, retain
 
     rewrite = {"retain": retain, "discard": discard}[strategy]
     tags = column(chunk, number)
     with located(chunk):
-        illegal = {owner for owner, _ in places(tags, read_known(tags, scheme))}
+        illegal = {owner for owner, _ in all_violations(tags, read_known(tags, scheme))}
     for index, sentence in enumerate(chunk):
         yield sentence.with_column(number, rewrite(tags[index], scheme)) if index in illegal else sentence

@@ -13,12 +13,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
-
 from maskedcrf.data.sentence import Sentence, in_chunks
-from maskedcrf.errors import DataError, SchemeError
+from maskedcrf.errors import DataError
 from maskedcrf.tags.scheme import Scheme
-from maskedcrf.tags.segments import Strategy, TagIds, discard, read, retain
+from maskedcrf.tags.segments import Strategy, UnknownTagError, all_violations, discard, read_known, retain
 
 Policy = Literal["error", "repair", "drop"]
 REPAIRS = {"retain": retain, "discard": discard}
@@ -106,17 +104,14 @@ def _illegal(chunk: list[Sentence], scheme: Scheme) -> dict[int, list[Place]]:
     """The illegal steps of each sentence that has any, by its number in the chunk."""
     tags = [_tags(sentence) for sentence in chunk]
     try:
-        steps = read(TagIds.of(tags), scheme).violations
-    except SchemeError as error:
-        raise _located(chunk, scheme, error) from error
-    # Sentence n begins behind the edge cell edges[n]; a step counts from the cell before its second tag.
-    edges = np.cumsum([0, *(len(row) + 1 for row in tags)])
+        steps = all_violations(tags, read_known(tags, scheme))
+    except UnknownTagError as error:
+        where = chunk[error.sentence].where(error.position)
+        raise DataError(f"{where}: {error.reason}; name the file's scheme and tag column") from error
     found: dict[int, list[Place]] = {}
-    for step, number in zip(steps.tolist(), (np.searchsorted(edges, steps, side="right") - 1).tolist(), strict=True):
-        padded = [None, *tags[number], None]
-        position = int(step - edges[number])
+    for number, (position, before, after) in steps:
         where = chunk[number].where(min(position, len(tags[number]) - 1))
-        found.setdefault(number, []).append(Place(where, padded[position], padded[position + 1]))
+        found.setdefault(number, []).append(Place(where, before, after))
     return found
 
 
@@ -124,17 +119,6 @@ def _tags(sentence: Sentence) -> tuple[str, ...]:
     if sentence.tags is None:
         raise DataError(f"{sentence.where(0)}: no tags here; training and scoring need them on every token")
     return sentence.tags
-
-
-def _located(chunk: list[Sentence], scheme: Scheme, error: SchemeError) -> DataError:
-    """The scheme's complaint about a tag, with the line of that tag in front."""
-    for sentence in chunk:
-        for position, tag in enumerate(_tags(sentence)):
-            try:
-                scheme.split(tag)
-            except SchemeError as reason:
-                return DataError(f"{sentence.where(position)}: {reason}; name the file's scheme and tag column")
-    return DataError(str(error))
 
 
 def _repaired(sentence: Sentence, scheme: Scheme, strategy: Strategy) -> Sentence:

@@ -56,9 +56,7 @@ class Constraints:
         alive = self.alive
         if not alive.any():
             listed = ", ".join(self.tags) or "none"
-            raise ConstraintError(
-                f"no legal path: no tag leads from a start to an end; allow more of them; tags are {listed}"
-            )
+            raise ConstraintError(f"no legal path: no tag leads from a start to an end; tags are {listed}; allow more")
         if not alive.all():
             message = f"no legal path can use {', '.join(self.dead_tags)}: these tags get zero probability"
             warnings.warn(message, stacklevel=4)  # past __init__ and the method that called it

@@ -117,6 +117,35 @@ def _beside_outside(tags: Sequence[str], scheme: Scheme) -> _Outside:
     return _Outside(may_open, may_close)
 
 
+class UnknownTagError(SchemeError):
+    """A SchemeError that knows in which sentence, and where in it, the tag stands."""
+
+    def __init__(self, message: str, sentence: int, position: int, reason: SchemeError) -> None:
+        super().__init__(message)
+        self.sentence, self.position, self.reason = sentence, position, reason
+
+
+def require_known(
+    sentences: Sequence[Sequence[str]], scheme: Scheme, *, tags: Iterable[str], name: str = "tags"
+) -> None:
+    """Raise an error that says where a tag stands that the scheme does not know; `tags` are those that occur."""
+    for tag in tags:
+        try:
+            scheme.split(tag)
+        except SchemeError as error:
+            for number, sentence in enumerate(sentences):
+                if tag in sentence:
+                    position = list(sentence).index(tag)
+                    raise UnknownTagError(f"{name}[{number}][{position}]: {error}", number, position, error) from error
+
+
+def read_known(sentences: Sequence[Sequence[str]], scheme: Scheme) -> Reading:
+    """The segments of these sentences; a tag the scheme does not know is reported with its place."""
+    corpus = TagIds.of(sentences)
+    require_known(sentences, scheme, tags=corpus.tags)
+    return read(corpus, scheme)
+
+
 def segments(tags: Sequence[str], scheme: str | Scheme) -> list[Segment]:
     """The segments of one sentence, in order, legal or not."""
     found = read(TagIds.of([tags]), scheme)
@@ -130,9 +159,20 @@ def segments(tags: Sequence[str], scheme: str | Scheme) -> list[Segment]:
 
 def violations(tags: Sequence[str], scheme: str | Scheme) -> list[Violation]:
     """Every step of one sentence that the scheme forbids, sentence start and end included."""
-    padded = [None, *tags, None]
-    steps = read(TagIds.of([tags]), scheme).violations.tolist()
-    return [Violation(step, padded[step], padded[step + 1]) for step in steps]
+    return [step for _, step in all_violations([tags], read(TagIds.of([tags]), scheme))]
+
+
+def all_violations(sentences: Sequence[Sequence[str]], found: Reading) -> list[tuple[int, Violation]]:
+    """Every illegal step in the reading of these sentences, with the number of its sentence."""
+    # The cell before a sentence's first tag in the id array, where one cell stands between sentences.
+    edges = np.cumsum([0, *(len(tags) + 1 for tags in sentences)])
+    owners = np.searchsorted(edges, found.violations, side="right") - 1
+    steps = []
+    for owner, position in zip(owners.tolist(), (found.violations - edges[owners]).tolist(), strict=True):
+        tags = sentences[owner]
+        before = tags[position - 1] if position else None
+        steps.append((owner, Violation(position, before, tags[position] if position < len(tags) else None)))
+    return steps
 
 
 def encode(found: Iterable[Segment], length: int, scheme: str | Scheme) -> list[str]:
