@@ -1,4 +1,4 @@
-"""Settings for every test: hypothesis profiles, and the folder of real corpora."""
+"""Settings for every test: hypothesis profiles, the folder of real corpora, and what needs a GPU."""
 
 from __future__ import annotations
 
@@ -20,3 +20,14 @@ def corpora() -> Path:
     if not folder:
         pytest.skip("set MASKEDCRF_CORPORA to a folder of real corpora to run this test")
     return Path(folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a GPU where there is none; torch is imported only if such a test was asked for."""
+    needing = [item for item in items if item.get_closest_marker("gpu")]
+    if needing:
+        import torch
+
+        if not torch.cuda.is_available():
+            for item in needing:
+                item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
