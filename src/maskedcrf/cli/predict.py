@@ -107,7 +107,7 @@ def _inputs(
 ) -> Iterator[str | Sentence]:
     """Texts as strings, everything else as sentences."""
     from maskedcrf.data.conll import read_conll
-    from maskedcrf.data.jsonl import numbered_lines
+    from maskedcrf.data.files import numbered_lines
     from maskedcrf.data.triples import read_triples
 
     for name in files:

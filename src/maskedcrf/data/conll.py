@@ -8,26 +8,19 @@ a blank or be empty. Nothing is skipped to make a file fit: what does not fit is
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import re
-import sys
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import BinaryIO, TextIO
 
+from maskedcrf.data.files import BLOCK, as_text, file_name, opened
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 
-BLOCK = 1 << 20
 LONGEST_LINE = 1 << 24
 DOCSTART = "-DOCSTART-"
 _RUN = re.compile(r"[ \t]+")
-_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 _BARE_ENDS = ("\n\n", " \n", "\t\n")
 _ODD_BLANKS = ("  ", "\t", "\n ")
 
@@ -45,14 +38,14 @@ def read_conll(
     `comment`: lines that begin so *before a sentence* are skipped (a token may begin with # too: nothing is
     skipped unless asked for). `-DOCSTART-` lines are document marks, not tokens; `keep_docstart` keeps them.
     """
-    name = "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
-    with _opened(path, name) as handle:
-        layout: _Layout | None = None
+    name = file_name(path)
+    with opened(path, name) as handle:
+        layout: Layout | None = None
         line = 1
         for block in _blocks(handle, name):
-            text = _text(block, name, line)
+            text = as_text(block, name, line)
             lines = text.split("\n")
-            layout = layout or _Layout.of(name, enumerate(lines, line), token_column, tag_column, comment)
+            layout = layout or Layout.of(name, enumerate(lines, line), token_column, tag_column, comment)
             if layout:
                 yield from layout.sentences(text, lines, line, keep_docstart=keep_docstart)
             line += len(lines) - 1
@@ -104,29 +97,6 @@ def _reads_back(text: str, rows: int, columns: int, separator: str) -> bool:
     )
 
 
-@contextmanager
-def _opened(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked; whatever goes wrong with the file itself is said in one line."""
-    try:
-        if name == "<stdin>":
-            yield _unpacked(sys.stdin.buffer)
-        else:
-            with Path(path).open("rb") as handle:
-                yield _unpacked(handle)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{name}: damaged gzip data ({error}); unpack it by hand or fetch it again") from error
-    except OSError as error:
-        raise DataError(f"{name}: {error.strerror or error}; give a readable file, or - for standard input") from error
-
-
-def _unpacked(handle: BinaryIO) -> BinaryIO:
-    """The stream itself, or what is packed in it, whatever the file is called."""
-    buffered = handle if isinstance(handle, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", handle))
-    if buffered.peek(2)[:2] == b"\x1f\x8b":
-        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=buffered)), BLOCK)
-    return buffered
-
-
 def _blocks(handle: BinaryIO, name: str) -> Iterator[bytes]:
     """Blocks of whole sentences, about a megabyte each."""
     while block := handle.read(BLOCK):
@@ -140,32 +110,8 @@ def _blocks(handle: BinaryIO, name: str) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _text(block: bytes, name: str, line: int) -> str:
-    """The block as text with plain line ends and no trailing blanks; the same lines as before."""
-    try:
-        text = block.decode("utf-8")
-    except UnicodeDecodeError as error:
-        at = line + block.count(b"\n", 0, error.start)
-        hint = "it looks like UTF-16" if block[:2] in (b"\xff\xfe", b"\xfe\xff") else f"byte 0x{block[error.start]:02x}"
-        raise DataError(f"{name}:{at}: not UTF-8 ({hint}); convert it, for instance with iconv") from error
-    if "\0" in text:
-        raise DataError(f"{name}:{_line_of(text, chr(0), line)}: a NUL character; is this a text file, in UTF-8?")
-    if line == 1:
-        text = text.removeprefix("\ufeff")
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").removesuffix("\r")
-        if "\r" in text:
-            at = _line_of(text, "\r", line)
-            raise DataError(f"{name}:{at}: a carriage return inside a line; end lines with \\n or \\r\\n")
-    return _TRAILING.sub("", text) if " \n" in text or "\t\n" in text or text[-1:] in " \t" else text
-
-
-def _line_of(text: str, character: str, line: int) -> int:
-    return line + text.count("\n", 0, text.index(character))
-
-
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """How one file parts its columns, found from its first block, and how many there are."""
 
     name: str
@@ -180,7 +126,7 @@ class _Layout:
     @staticmethod
     def of(
         name: str, lines: Iterable[tuple[int, str]], token_column: int, tag_column: int | None, comment: str | None
-    ) -> _Layout | None:
+    ) -> Layout | None:
         """The layout that these numbered lines of tokens show, or None while no token has been seen."""
         numbers_and_texts = [(number, line) for number, line in lines if line and not _is_skipped(line, comment)]
         if not numbers_and_texts:
@@ -189,14 +135,14 @@ class _Layout:
         tabs = {line.count("\t") + 1 for line in texts}
         even_tabs = len(tabs) == 1 and tabs != {1}
         blanks = any(" " in line for line in texts)
-        by_tab = even_tabs and (not blanks or len({len(_runs(line)) for line in texts}) > 1)
-        width = tabs.pop() if by_tab else len(_runs(texts[0]))
+        by_tab = even_tabs and (not blanks or len({len(runs(line)) for line in texts}) > 1)
+        width = tabs.pop() if by_tab else len(runs(texts[0]))
         for column in (token_column, tag_column):
             if column is not None and not -width <= column < width:
                 counted = f"columns 0 to {width - 1}, or -{width} to -1" if width > 1 else "one column only"
-                raise DataError(f"{name}:{first}: there is no column {column}; this line has {counted}, counted from 0")
+                raise DataError(f"{name}:{first}: there is no column {column}; this line has {counted}")
         separator = "\t" if any("\t" in line for line in texts) else " "
-        return _Layout(name, width, by_tab, separator, token_column, tag_column, comment)
+        return Layout(name, width, by_tab, separator, token_column, tag_column, comment)
 
     def sentences(self, text: str, lines: list[str], first: int, *, keep_docstart: bool) -> Iterator[Sentence]:
         """The sentences of one block, whose first line has this number in the file."""
@@ -210,7 +156,7 @@ class _Layout:
                 end = total
             while self.comment and begin < end and lines[begin].startswith(self.comment):
                 begin += 1
-            if not keep_docstart and begin < end and _is_docstart(lines[begin]):
+            if not keep_docstart and begin < end and is_docstart(lines[begin]):
                 begin += 1
             if begin < end:
                 yield self._sentence(lines[begin:end], first + begin, quick=quick)
@@ -232,7 +178,7 @@ class _Layout:
 
         A single leading separator is an empty token (some copies of MSRA have them): kept, never dropped.
         """
-        ways = (line.split("\t"), _runs(line)) if self.by_tab else (_runs(line), line.split("\t"))
+        ways = (line.split("\t"), runs(line)) if self.by_tab else (runs(line), line.split("\t"))
         for cells in (*ways, line.split(" ")):
             if len(cells) == self.width:
                 return cells
@@ -245,12 +191,14 @@ class _Layout:
 
 
 def _is_skipped(line: str, comment: str | None) -> bool:
-    return _is_docstart(line) or bool(comment and line.startswith(comment))
+    return is_docstart(line) or bool(comment and line.startswith(comment))
 
 
-def _runs(line: str) -> list[str]:
+def runs(line: str) -> list[str]:
+    """The cells of a line that are parted by runs of blanks and tabs."""
     return _RUN.split(line.strip(" \t"))
 
 
-def _is_docstart(line: str) -> bool:
+def is_docstart(line: str) -> bool:
+    """Whether the line marks a document, as CoNLL2003 does, and holds no token."""
     return line.startswith(DOCSTART) and line[len(DOCSTART) : len(DOCSTART) + 1] in ("", " ", "\t")

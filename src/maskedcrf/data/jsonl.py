@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TextIO
 
-from maskedcrf.data.conll import _opened, _text
+from maskedcrf.data.files import file_name, numbered_lines
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 from maskedcrf.tags.scheme import Scheme
@@ -57,7 +57,7 @@ def read_jsonl(
     for number, line in numbered_lines(path):
         if line.strip():
             where = f"{name}:{number}"
-            tokens, tags = _sentence(_record(line, where), where, labels, scheme)
+            tokens, tags = _sentence(json_record(line, where), where, labels, scheme)
             yield LineSentence(tuple(tokens), None if tags is None else tuple(tags), name, number)
 
 
@@ -103,19 +103,6 @@ def tokenise(text: str) -> list[Token]:
     return [Token(text[start:end], start, end) for start, end in zip(starts, ends, strict=True)]
 
 
-def file_name(path: str | os.PathLike[str]) -> str:
-    """The file's name as messages say it."""
-    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
-
-
-def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    """The lines of a text file with their numbers, without line ends and trailing blanks."""
-    name = file_name(path)
-    with _opened(path, name) as handle:
-        for number, line in enumerate(handle, 1):
-            yield number, _text(line, name, number).removesuffix("\n")
-
-
 @lru_cache(maxsize=1 << 16)
 def _kind(character: str) -> str:
     if character.isspace():
@@ -128,7 +115,8 @@ def _kind(character: str) -> str:
     return "word" if (character.isalnum() or character == "_") and not alone else "other"
 
 
-def _record(line: str, where: str) -> dict[str, Any]:
+def json_record(line: str, where: str) -> dict[str, Any]:
+    """The object on one line; whatever else stands there is refused."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -143,14 +131,14 @@ def _sentence(
     record: dict[str, Any], where: str, labels: Sequence[str] | None, scheme: Scheme
 ) -> tuple[list[str], list[str] | None]:
     if "tokens" in record:
-        tokens = _strings(record["tokens"], "tokens", where)
+        tokens = strings(record["tokens"], "tokens", where)
         tags = record.get("tags", record.get("ner_tags"))
         return tokens, None if tags is None else tag_names(tags, len(tokens), where, labels)
     text = record.get("text")
     if not isinstance(text, str):
         keys = json.dumps(list(record))[:80]
         raise DataError(f"{where}: neither tokens nor text (keys: {keys}); name the columns as `tokens`, `tags`")
-    _strings([text], "text", where)
+    strings([text], "text", where)
     found = tokenise(text)
     spans = record.get("spans")
     return [token.text for token in found], None if spans is None else _tags(spans, text, found, where, scheme)
@@ -168,7 +156,7 @@ def tag_names(tags: Any, size: int, where: str, labels: Sequence[str] | None) ->
                     f"{where}: {tag!r} is none of the {len(labels)} labels; read without tags if unlabelled"
                 )
         tags = [labels[tag] for tag in tags]
-    tags = _strings(tags, "tags", where)
+    tags = strings(tags, "tags", where)
     if not all(map(_is_name, set(tags))):
         raise DataError(f"{where}: a tag is empty or holds a character that cannot be shown; write tags such as B-LOC")
     if len(tags) != size:
@@ -180,7 +168,8 @@ def _is_name(label: Any) -> bool:
     return isinstance(label, str) and label != "" and label.isprintable()
 
 
-def _strings(values: Any, key: str, where: str) -> list[str]:
+def strings(values: Any, key: str, where: str) -> list[str]:
+    """The values, if they are a list of strings that can be written as UTF-8."""
     if not isinstance(values, list):
         raise DataError(f"{where}: {key} must be a list of strings, got {type(values).__name__}")
     for number, value in enumerate(values):

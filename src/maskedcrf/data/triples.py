@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from maskedcrf.data.jsonl import LineSentence, numbered_lines
+from maskedcrf.data.files import numbered_lines
+from maskedcrf.data.jsonl import LineSentence
 from maskedcrf.errors import DataError
 
 _RUN = re.compile(r"[ \t]+")

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from maskedcrf.data.conll import BLOCK, LONGEST_LINE, _is_docstart, _Layout, _opened, _runs, _text
-from maskedcrf.data.jsonl import _record
+from maskedcrf.data.conll import LONGEST_LINE, Layout, is_docstart, runs
+from maskedcrf.data.files import BLOCK, as_text, opened
+from maskedcrf.data.jsonl import json_record
 from maskedcrf.deploy.bulk.rows import Options, Piece, Row, Text, added, checked, field_of, refuse_names, reject
 from maskedcrf.errors import DataError
 
@@ -23,7 +24,7 @@ LONGEST_ROW = 1 << 26
 
 def _cut_lines(path: str, options: Options, *, ends: Callable[[bytes], bool]) -> Iterator[Piece]:
     """Pieces of whole lines, the last of which `ends` a row."""
-    with _opened(path, path) as handle:
+    with opened(path, path) as handle:
         lines: list[bytes] = []
         first, size = 1, 0
         while line := handle.readline(LONGEST_LINE):
@@ -55,8 +56,8 @@ def jsonl_rows(piece: Piece, path: str, options: Options, rejects: list[dict[str
         if _is_blank(raw):
             continue
         try:
-            line = _text(raw, path, number).strip()
-            record = _record(line, f"{path}:{number}")
+            line = as_text(raw, path, number).strip()
+            record = json_record(line, f"{path}:{number}")
             name = field_of(record, options)
             text = checked(record[name], name, options)
             refuse_names(record, options, text=isinstance(text, str))
@@ -100,13 +101,13 @@ def _layout(path: str, head: bytes, options: Options) -> str:
     """The layout that most lines show: a damaged line, were it the first, must not speak for the others."""
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = [(number, line.rstrip(" \t\r")) for number, line in enumerate(text.split("\n"), 1)]
-    told = [(n, line) for n, line in lines if line and not _is_docstart(line) and not _is_comment(line, options)]
+    told = [(n, line) for n, line in lines if line and not is_docstart(line) and not _is_comment(line, options)]
     if told:
         tabs = Counter(line.count("\t") for _, line in told).most_common(1)[0][0]
         told = [(n, line) for n, line in told if line.count("\t") == tabs]
-        width = Counter(len(_runs(line)) for _, line in told).most_common(1)[0][0]
-        told.sort(key=lambda entry: len(_runs(entry[1])) != width)
-    found = _Layout.of(path, told, options.token_column, None, options.comment)
+        width = Counter(len(runs(line)) for _, line in told).most_common(1)[0][0]
+        told.sort(key=lambda entry: len(runs(entry[1])) != width)
+    found = Layout.of(path, told, options.token_column, None, options.comment)
     return json.dumps(asdict(found)) if found else ""
 
 
@@ -116,15 +117,15 @@ def _is_comment(line: str, options: Options) -> bool:
 
 def conll_rows(piece: Piece, path: str, options: Options, rejects: list[dict[str, Any]]) -> Iterator[Row]:
     """The sentences; lines between them go along as rows without words, to be written as they are."""
-    layout = _Layout(**json.loads(piece.layout)) if piece.layout else None
+    layout = Layout(**json.loads(piece.layout)) if piece.layout else None
     for number, raw in _groups(piece):
         try:
-            lines = _text(raw, path, number).removesuffix("\n").split("\n")
+            lines = as_text(raw, path, number).removesuffix("\n").split("\n")
             text = "\n".join(lines)
             found = list(layout.sentences(text, lines, number, keep_docstart=False)) if layout and text else []
             at = found[0].line - number if found else len(lines)
             separator = layout.separator if layout else " "
-            before = [line + separator + "O" if _is_docstart(line) else line for line in lines[:at]]
+            before = [line + separator + "O" if is_docstart(line) else line for line in lines[:at]]
             words = checked(list(found[0].tokens), "tokens", options) if found else []
             if before:
                 yield Row([], 0, (before, ""))

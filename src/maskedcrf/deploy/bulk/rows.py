@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from maskedcrf.data.jsonl import _strings, tokenise
+from maskedcrf.data.jsonl import strings, tokenise
 from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Row(NamedTuple):
 
 def checked(value: Any, name: str, options: Options) -> Text:
     """A text or a list of tokens that can be tagged, or a DataError."""
-    text = _strings([value], name, "row")[0] if isinstance(value, str) else _strings(value, name, "row")
+    text = strings([value], name, "row")[0] if isinstance(value, str) else strings(value, name, "row")
     if len(text) > options.longest:
         size = len(tokenise(text)) if isinstance(text, str) else len(text)
         if size > options.longest:

@@ -1,0 +1,80 @@
+"""A file as bytes and as text: plain or gzip, a path or standard input, UTF-8 or refused with file and line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from maskedcrf.errors import DataError
+
+BLOCK = 1 << 20
+"""Bytes read at a time."""
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+def file_name(path: str | os.PathLike[str]) -> str:
+    """The file's name as messages say it."""
+    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
+    """The file's bytes, unpacked; whatever goes wrong with the file itself is said in one line."""
+    try:
+        if name == "<stdin>":
+            yield _unpacked(sys.stdin.buffer)
+        else:
+            with Path(path).open("rb") as handle:
+                yield _unpacked(handle)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{name}: damaged gzip data ({error}); unpack it by hand or fetch it again") from error
+    except OSError as error:
+        raise DataError(f"{name}: {error.strerror or error}; give a readable file, or - for standard input") from error
+
+
+def _unpacked(handle: BinaryIO) -> BinaryIO:
+    """The stream itself, or what is packed in it, whatever the file is called."""
+    buffered = handle if isinstance(handle, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", handle))
+    if buffered.peek(2)[:2] == b"\x1f\x8b":
+        return io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=buffered)), BLOCK)
+    return buffered
+
+
+def as_text(block: bytes, name: str, line: int) -> str:
+    """The block as text with plain line ends and no trailing blanks; the same lines as before."""
+    try:
+        text = block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = line + block.count(b"\n", 0, error.start)
+        hint = "it looks like UTF-16" if block[:2] in (b"\xff\xfe", b"\xfe\xff") else f"byte 0x{block[error.start]:02x}"
+        raise DataError(f"{name}:{at}: not UTF-8 ({hint}); convert it, for instance with iconv") from error
+    if "\0" in text:
+        raise DataError(f"{name}:{_line_of(text, chr(0), line)}: a NUL character; is this a text file, in UTF-8?")
+    if line == 1:
+        text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").removesuffix("\r")
+        if "\r" in text:
+            at = _line_of(text, "\r", line)
+            raise DataError(f"{name}:{at}: a carriage return inside a line; end lines with \\n or \\r\\n")
+    return _TRAILING.sub("", text) if " \n" in text or "\t\n" in text or text[-1:] in " \t" else text
+
+
+def _line_of(text: str, character: str, line: int) -> int:
+    return line + text.count("\n", 0, text.index(character))
+
+
+def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    """The lines of a text file with their numbers, without line ends and trailing blanks."""
+    name = file_name(path)
+    with opened(path, name) as handle:
+        for number, line in enumerate(handle, 1):
+            yield number, as_text(line, name, number).removesuffix("\n")
