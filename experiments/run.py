@@ -12,13 +12,14 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from experiments.board import Board
 from experiments.grid import ENCODERS, FAMILY, FEWEST_STEPS, GROUPS, HEADS, Run, informative_order
 
 RESULTS = Path(__file__).parent / "results"
@@ -137,11 +138,12 @@ def append(folder: Path, entry: dict[str, Any]) -> None:
         os.fsync(file.fileno())
 
 
-Work = Callable[[Run], dict[str, Any]]
+Event = tuple[Run, dict[str, Any] | BaseException | None]
+"""A run with its result or its error; with None it has only begun."""
 
 
-def in_processes(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Any]:
-    """(run, result or error) as they come, `jobs` at a time; none is begun after the deadline."""
+def in_processes(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Event]:
+    """Runs as they begin and end, `jobs` at a time; none is begun after the deadline."""
     waiting = list(runs)
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         under_way: dict[Any, Run] = {}
@@ -149,13 +151,14 @@ def in_processes(runs: Sequence[Run], jobs: int, deadline: float, arguments: tup
             while waiting and len(under_way) < jobs and time.monotonic() < deadline:
                 run = waiting.pop(0)
                 under_way[pool.submit(execute, run, *arguments)] = run
+                yield run, None
             if not under_way:
                 return
             for done in wait(under_way, return_when=FIRST_COMPLETED).done:
                 yield under_way.pop(done), done.exception() or done.result()
 
 
-def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Any]:
+def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Event]:
     """The same on a Ray cluster: the one of RAY_ADDRESS, or this machine."""
     import ray
 
@@ -167,6 +170,7 @@ def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any
         while waiting and len(under_way) < jobs and time.monotonic() < deadline:
             run = waiting.pop(0)
             under_way[remote.remote(run, *arguments)] = run
+            yield run, None
         if not under_way:
             return
         ready, _ = ray.wait(list(under_way), num_returns=1)
@@ -183,23 +187,15 @@ def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
     done = finished(options.results)
     ordered = list(dict.fromkeys(runs)) if options.as_listed else informative_order(list(runs))
     missing = [run for run in ordered if run.name not in done]
-    print(f"{len(missing)} runs to do, {len(done)} in the results", file=sys.stderr)
-    started = time.monotonic()
     drive = on_ray if options.ray else in_processes
     arguments = (options.corpora, options.encoders, options.threads)
-    failed = 0
-    for number, (run, result) in enumerate(
-        drive(missing, options.jobs, started + 60 * options.budget, arguments), start=1
-    ):
-        clock = f"[{time.monotonic() - started:5.0f} s] {number}/{len(missing)} {run.name}"
-        if isinstance(result, BaseException):
-            failed += 1
-            print(f"{clock}: failed: {result}", file=sys.stderr)
-            continue
-        append(options.results, result)
-        test = "  ".join(f"{name} {view['f1']:.2f}" for name, view in result["test"]["views"].items())
-        print(f"{clock}: {test}  ({result['seconds']:.0f} s)", file=sys.stderr)
-    return failed
+    board = Board(ordered, done)
+    with board.shown():
+        for run, result in drive(missing, options.jobs, time.monotonic() + 60 * options.budget, arguments):
+            if isinstance(result, dict):
+                append(options.results, result)
+            board.note(run, result)
+    return board.failed
 
 
 def main(given: Sequence[str] | None = None) -> int:
