@@ -107,6 +107,18 @@ def test_illegal_is_never_a_large_negative_number(path: Path) -> None:
     assert large_negatives(path.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_takes_another_ones_private_names(path: Path) -> None:
+    taken = [
+        f"{node.lineno}: {node.module}.{each.name}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("maskedcrf")
+        for each in node.names
+        if each.name.startswith("_") and not each.name.startswith("__")
+    ]
+    assert taken == []
+
+
 # Examples.
 
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
