@@ -10,6 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import torch
 from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -27,6 +28,7 @@ def tiny_encoder(folder: Path, texts: list[str]) -> Path:
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128
     )
+    torch.manual_seed(0)
     BertModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
