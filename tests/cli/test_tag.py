@@ -56,8 +56,9 @@ def test_an_address_where_nobody_answers_is_refused_at_once(model, tmp_path, cap
     (tmp_path / "a.jsonl").write_text("{}\n")
     rest = [model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out"), "--address"]
     assert "no Ray cluster answers" in refused([*rest, "127.0.0.1:1"], capsys)
-    assert "no Ray cluster answers" in refused([*rest, "ray://127.0.0.1:1"], capsys)
     assert "host:port" in refused([*rest, "somewhere"], capsys)
+    assert "ray job submit" in refused([*rest, "ray://127.0.0.1:1"], capsys)
+    assert not (tmp_path / "out").exists()
     assert not (tmp_path / "out").exists()
 
 

@@ -43,7 +43,7 @@ def run(
         int | None, typer.Option(help="Models at work at a time; by default one a GPU, else one a core.", min=1)
     ] = None,
     address: Annotated[
-        str | None, typer.Option(help="A running Ray cluster: host:port, ray://host:port, auto; else this machine.")
+        str | None, typer.Option(help="A running Ray cluster: host:port of its head, or auto; else this machine.")
     ] = None,
     device: Annotated[Device, typer.Option(help="auto takes GPUs where there are any.")] = Device.auto,
     format: Annotated[Form, typer.Option(help="What the files are; by their names if auto.")] = Form.auto,
@@ -66,7 +66,7 @@ def run(
     \b
     Example:
       maskedcrf tag my-model news/ --output tagged --workers 8
-      maskedcrf tag my-model a.parquet b.parquet -o tagged --address ray://cluster:10001
+      maskedcrf tag my-model a.parquet b.parquet -o tagged --address head:6379
     """
     from maskedcrf.cli.streams import note, print_json
     from maskedcrf.deploy.bulk.cluster import Cluster

@@ -18,7 +18,7 @@ from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
 PATIENCE = 10.0
 """Seconds for a cluster to answer."""
-_ADDRESS = re.compile(r"(?:ray://)?\[?([^/\[\]]+)\]?:(\d+)")
+_ADDRESS = re.compile(r"\[?([^/\[\]]+)\]?:(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Cluster:
     """Where to work, and with how many workers."""
 
     address: str | None = None
-    """Of a running cluster: host:port, ray://host:port or auto; None starts one on this machine for the while."""
+    """Of a running cluster: host:port or auto; None starts one on this machine for the while."""
     workers: int | None = None
     """Models at work at a time; one a GPU where there are GPUs, else one a core."""
     device: str = "auto"
@@ -101,9 +101,14 @@ def knock(address: str) -> None:
     """Refuse an address where nobody answers at once, rather than after Ray's minutes."""
     if address == "auto":
         return
+    if address.startswith("ray://"):
+        raise MaskedCRFError(
+            f"{address}: Ray Data does not run through Ray's client; on a machine of the cluster, give the head's "
+            "host:port (6379 unless chosen otherwise), or send this command there with `ray job submit`"
+        )
     found = _ADDRESS.fullmatch(address)
     if not found:
-        raise MaskedCRFError(f"{address!r} is no address of a Ray cluster; give host:port, ray://host:port or auto")
+        raise MaskedCRFError(f"{address!r} is no address of a Ray cluster; give host:port or auto")
     try:
         socket.create_connection((found.group(1), int(found.group(2))), PATIENCE).close()
     except (OSError, OverflowError) as error:
