@@ -70,6 +70,12 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path) -> None:
         list(read_sentences(damaged))
 
 
+def test_of_a_character_with_its_place_in_the_word_the_character_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.conll").write_text("口0\tB-LOC\n腔11\tI-LOC\n0\tO\n", encoding="utf-8")
+    [sentence] = read_sentences(tmp_path / "a.conll", first_character=True)
+    assert (sentence.tokens, sentence.tags) == (("口", "腔", "0"), ("B-LOC", "I-LOC", "O"))
+
+
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("scratch")

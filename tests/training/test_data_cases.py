@@ -42,6 +42,12 @@ def test_a_tag_set_of_only_outside_is_refused():
         train([Sentence(("a", "b"), ("O", "O"))])
 
 
+def test_a_character_is_trained_on_without_its_place_in_the_word(tmp_path):
+    (tmp_path / "train.conll").write_text("奥0 B-LOC\n斯1 I-LOC\n陆2 I-LOC\n。0 O\n\n" * 4, encoding="utf-8")
+    tagger = train(tmp_path / "train.conll", data={"first_character": True})
+    assert set(tagger.model.encoder.parts["words"].vocabulary.words) == set("奥斯陆。")
+
+
 def test_one_sentence_trains_even_with_a_dev_share():
     tagger = train(corpus(1), dev_fraction=0.1)
     assert len(tagger.predict([corpus(1)[0].tokens])[0].tags) == len(corpus(1)[0].tokens)

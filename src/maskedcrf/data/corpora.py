@@ -283,7 +283,7 @@ def _load_part(info: CorpusInfo, part: Part | None, folder: Path) -> _Loaded:
     if part is None:
         return _Loaded((), ())
     path = _find(info, part, folder)
-    sentences = [_as_published(info, sentence) for sentence in read_sentences(path)]
+    sentences = list(read_sentences(path, first_character=info.first_character))
     scheme = part.scheme or info.scheme
     differences = _differences(count(sentences, scheme), part.counts)
     differences += _other_files(f"{_own_folder(info)}/{part.files[0]}", path)
@@ -307,13 +307,6 @@ def _find(info: CorpusInfo, part: Part, folder: Path) -> Path:
 def _own_folder(info: CorpusInfo) -> str:
     """`msra` for `msra-3442` too, which shares its train file."""
     return info.name.partition("-")[0]
-
-
-def _as_published(info: CorpusInfo, sentence: Sentence) -> Sentence:
-    """The sentence without what the publisher wrote into its tokens."""
-    if not info.first_character:
-        return sentence
-    return replace(sentence, tokens=tuple(token[:1] for token in sentence.tokens))
 
 
 def _converted(sentence: Sentence, part: Part, target: str) -> Sentence:

@@ -33,19 +33,22 @@ def read_sentences(
     token_column: int = 0,
     tag_column: int | None = -1,
     comment: str | None = None,
+    first_character: bool = False,
     labels: Sequence[str] | None = None,
     scheme: str | Scheme = "BIO",
 ) -> Iterator[Sentence]:
     """The sentences of a file, a folder or standard input (`-`), gzipped or not.
 
-    Columns and `comment` are for `conll`, `labels` and `scheme` for `jsonl` (see there). `auto` looks at what is in
-    the file: JSON lines or columns; a folder holds triples or a saved dataset. Plain text has to be asked for.
+    Columns, `comment` and `first_character` (what follows it in the token's column is no part of it) are for `conll`,
+    `labels` and `scheme` for `jsonl` (see there). `auto` looks at what is in the file: JSON lines or columns; a folder
+    holds triples or a saved dataset. Plain text has to be asked for.
     """
     if format not in get_args(Format):
         raise DataError(f"unknown format {format!r}; known are {', '.join(get_args(Format))}")
     found = guess_format(path) if format == "auto" else format
     if found == "conll":
-        return read_conll(path, token_column=token_column, tag_column=tag_column, comment=comment)
+        columns = read_conll(path, token_column=token_column, tag_column=tag_column, comment=comment)
+        return map(Sentence.with_first_characters, columns) if first_character else columns
     if found == "jsonl":
         return read_jsonl(path, labels=labels, scheme=scheme)
     if found == "huggingface":

@@ -78,6 +78,8 @@ class DataSettings(_Frozen):
     """Column of the tags."""
     comment: str | None = None
     """Lines that begin so before a sentence are skipped."""
+    first_character: bool = False
+    """Tokens are the first characters of their column; Weibo's files write a character's place in its word after it."""
     labels: tuple[str, ...] | None = None
     """Names of the tags where a JSONL file has numbers."""
 

@@ -58,6 +58,7 @@ def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Senten
                 token_column=settings.token_column,
                 tag_column=settings.tag_column,
                 comment=settings.comment,
+                first_character=settings.first_character,
             )
         )
     sentences: list[Sentence] = []
