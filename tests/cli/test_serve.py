@@ -90,6 +90,13 @@ def test_a_port_in_use_is_refused_in_one_line(model: Path, capsys: pytest.Captur
     )
 
 
+def test_a_host_that_is_none_is_refused_in_one_line(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(model), "--host", "256.1.1.1"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("maskedcrf: cannot listen on 256.1.1.1 ")
+    assert said.endswith("no such address; choose another with --host\n")
+
+
 def test_a_folder_that_is_no_model_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -59,7 +59,6 @@ def test_an_address_where_nobody_answers_is_refused_at_once(model, tmp_path, cap
     assert "host:port" in refused([*rest, "somewhere"], capsys)
     assert "ray job submit" in refused([*rest, "ray://127.0.0.1:1"], capsys)
     assert not (tmp_path / "out").exists()
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +74,12 @@ def test_what_cannot_be_begun_writes_nothing(name, extra, said, model, tmp_path,
         (tmp_path / given).write_text("Ann\n")
     assert said in refused([model, str(tmp_path / name), "-o", str(tmp_path / "out"), *extra], capsys)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_is_a_file_is_refused(model, tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    said = refused([model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "a.jsonl")], capsys)
+    assert said.endswith("a.jsonl: File exists; give a folder that can be written")
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path, capsys):

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it.")],
     output: Annotated[Path, typer.Argument(help="ONNX file to write.")] = Path("model.onnx"),
-    int8: Annotated[bool, typer.Option("--int8", help="Encoder in 8 bits: a quarter of the size, faster.")] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Matrices in 8 bits: a quarter of the size, faster, some tags change.")
+    ] = False,
     check: Annotated[
         list[str] | None,
         typer.Option(help="Tag this file with the folder and with the ONNX file and compare; once for each file."),
@@ -38,10 +40,12 @@ def run(
     from maskedcrf.data.reading import read_sentences
     from maskedcrf.deploy.onnx import compare, export
     from maskedcrf.deploy.runtime import OnnxTagger
+    from maskedcrf.evaluation.check import check as check_tags
     from maskedcrf.tagger import Tagger
 
     tagger = Tagger.load(model)
     sentences = [sentence for name in check or () for sentence in read_sentences(name)]
+    check_tags(sentences, tagger.output_scheme)  # a file whose tags do not fit is refused before anything is written
     export(tagger, output, int8=int8)
     size = output.stat().st_size
     found = compare(tagger, OnnxTagger.load(output), sentences) if sentences else None

@@ -92,9 +92,11 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
-        # create_server's own message repeats the address; a name that is not found has a number of another kind.
-        reason = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise MaskedCRFError(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from error
+        # create_server's own message repeats the address; the numbers of a name that is not found are below 0.
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else "no such address"
+        choose = "--port" if number > 0 else "--host"
+        raise MaskedCRFError(f"cannot listen on {host} port {port}: {reason}; choose another with {choose}") from error
     # An answer goes out in two writes; without this the second waits some 40 ms for the first to be acknowledged.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

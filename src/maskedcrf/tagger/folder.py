@@ -186,6 +186,8 @@ def _check_tree(directory: Path) -> None:
 
 def read_json(path: Path) -> Any:
     """The JSON of a file of bounded size."""
+    if not path.is_file():
+        raise ModelFolderError(f"{path}: no such file, so no whole model folder; make it again, or copy it anew")
     try:
         if path.stat().st_size > LARGEST_JSON:
             raise ModelFolderError(f"{path}: larger than {LARGEST_JSON >> 20} MiB")

@@ -95,7 +95,10 @@ class Manifest:
     @contextmanager
     def opened(folder: Path, made: Mapping[str, Any], *, overwrite: bool) -> Iterator[Manifest]:
         """The folder's manifest, for this run alone; outputs of another model or other options are refused."""
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MaskedCRFError(f"{folder}: {error.strerror}; give a folder that can be written") from error
         with (folder / MANIFEST).open("a+b") as handle:
             _lock(handle, folder)
             header, done = _read(handle)
