@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from benchmarks import yardstick
 from benchmarks.peers import PEERS, Parameters
 from maskedcrf import Constraints, MaskedCRF, __version__
 from maskedcrf.crf import reference
@@ -258,6 +259,18 @@ def report_shape(rows: list[dict[str, Any]]) -> None:
         print(f"{'':>26} ms: {milliseconds}", flush=True)
 
 
+def by_yardstick(shapes: list[Shape], seconds: float) -> list[dict[str, Any]]:
+    """Seconds of an iteration of python-crfsuite for each shape; not comparable as a peer's are, see `yardstick`."""
+    try:
+        return [
+            {"shape": shape, "seconds": yardstick.seconds_an_iteration(make_case(shape, "cpu").mask, shape[2], seconds)}
+            for shape in shapes
+        ]
+    except ImportError as error:
+        print(f"no yardstick: {error}")
+        return []
+
+
 def by_axis(device: str, seconds: float, quick: bool) -> dict[str, list[dict[str, Any]]]:
     """Seconds of a step as one axis grows, for the plots: ours everywhere, two peers where they are not too slow."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -358,7 +371,7 @@ def share_of_a_step(seconds: float) -> dict[str, float]:
 
 def signature(device: str) -> dict[str, Any]:
     """What the figures depend on."""
-    packages = ("torch", "numba", "numpy", "triton", "transformers", "pytorch-crf", "torch-struct")
+    packages = ("torch", "numba", "numpy", "triton", "transformers", "pytorch-crf", "torch-struct", yardstick.NAME)
     found = {}
     for package in packages:
         try:
@@ -395,6 +408,7 @@ def run(device: str, seconds: float, *, quick: bool) -> dict[str, Any]:
         "signature": signature(device),
         "shapes": [{**row, "times_best_peer": ratios(row)} for row in rows],
         "refused": refused,
+        "yardstick": {} if device == "cuda" else {yardstick.NAME: by_yardstick(shapes, seconds / 4)},
         "peak_memory": {"shape": memory_shape, "bytes": memory},
         "axes": by_axis(device, seconds, quick),
         "long": one_long_sequence(device, 1000 if quick else LONGEST),

@@ -65,6 +65,35 @@ def test_loss_and_gradients_are_exact_at_any_range(backend, masked: bool, scale:
         torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
 
+def _chunks(types: int) -> torch.Tensor:
+    """Which steps BIO forbids, for O and B- and I- of each type: a block of steps and short lists."""
+    inside = torch.arange(1 + 2 * types) % 2 == 0
+    inside[0] = False
+    before = torch.arange(1 + 2 * types)[:, None] - torch.arange(1 + 2 * types)
+    return inside & ~((before == 0) | (before == -1))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("shape", [(2, 12, 5), (3, 9, 9), (8, 70, 21), (19, 40, 9), (9, 20, 45)])
+@pytest.mark.parametrize("mean", [True, False])
+def test_loss_and_gradients_at_once_are_those_of_the_reference(shape: tuple, scale: float, mean: bool) -> None:
+    emissions, _, mask, *parameters = _lattice(*shape, masked=False, scale=scale)
+    mask[-1] = False
+    emissions = emissions.masked_fill(~mask[..., None], torch.nan)
+    edge = torch.zeros(shape[2], dtype=torch.bool)
+    illegal = _chunks(shape[2] // 2), edge.clone().index_fill(0, torch.tensor([2]), True), edge
+    legal = [part.masked_fill(out, -torch.inf) for part, out in zip(parameters, illegal, strict=True)]
+    tags = reference.viterbi(emissions.nan_to_num(), mask, *legal).tags
+    weight = torch.full((shape[0],), 1 / shape[0] if mean else 1.0, dtype=torch.float64)
+    losses, true = _true_gradients(weight, emissions.nan_to_num(), tags, mask, *legal)
+    total, each, found = cpu.loss_and_gradients(emissions, tags, mask, *parameters, illegal, mean=mean)
+    torch.testing.assert_close(each, losses, rtol=1e-9, atol=1e-9 * scale)
+    torch.testing.assert_close(total, (weight * losses).sum(), rtol=1e-9, atol=1e-9 * scale)
+    for one, other in zip(found, true, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    assert (found[1][illegal[0]] == 0).all()
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_float32_transition_gradient_of_long_rows_is_within_a_ten_thousandth(backend) -> None:
     lattice = _lattice(32, 512, 9, masked=False, scale=3.0, dtype=torch.float32)

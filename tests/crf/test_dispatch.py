@@ -157,3 +157,15 @@ def test_a_backend_that_cannot_run_there_says_why(monkeypatch: pytest.MonkeyPatc
         MaskedCRF(TAGS, "BIO", backend="cpu")(emissions, tags, mask)
     with pytest.raises(ValueError, match="backend must be one of auto, reference, plain, cpu, gpu"):
         MaskedCRF(TAGS, "BIO", backend="tpu")
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "token_mean"])
+def test_what_stands_on_the_loss_scales_its_gradients(crf: MaskedCRF, reduction: str) -> None:
+    emissions, tags, mask = _batch()
+    emissions.requires_grad_()
+    wanted = [emissions, *crf.parameters()]
+    expected = torch.autograd.grad(-2.5 * crf(emissions, tags, mask, reduction="none").sum(), wanted)
+    divisor = {"mean": len(mask), "sum": 1, "token_mean": mask.sum()}[reduction]
+    found = torch.autograd.grad(-2.5 * divisor * crf(emissions, tags, mask, reduction=reduction), wanted)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)

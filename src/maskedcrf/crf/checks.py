@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -125,12 +126,13 @@ class Pending:
             return
         if torch.cuda.is_current_stream_capturing():
             return
+        ready = None
         while self._waiting and self._waiting[0][0].query():
-            _, copy, *rest = self._waiting.popleft()
-            if not math.isfinite(copy.sum().item()) and not copy.isfinite().all():
+            ready, copy, *rest = self._waiting.popleft()
+            if not np.isfinite(copy.numpy()).all():
                 explain(copy, *rest)
         copy = torch.empty(results.shape, dtype=results.dtype, pin_memory=True).copy_(results, non_blocking=True)
-        ready = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        ready = ready or torch.cuda.Event()  # type: ignore[no-untyped-call]
         ready.record()
         self._waiting.append((ready, copy, lattice._replace(emissions=lattice.emissions.detach()), tags, constraints))
 

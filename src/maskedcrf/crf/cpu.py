@@ -17,10 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.crf import cpu_gradients, cpu_paths, cpu_sums
+from maskedcrf.crf import cpu_paths, cpu_rows
+from maskedcrf.crf.cpu_lanes import LANES
 from maskedcrf.crf.reference import Paths
 
 _NO_TAGS = np.zeros((0, 0), np.int64)
+_NONE_OUT = [np.zeros((0, 0), np.bool_), np.zeros(0, np.bool_), np.zeros(0, np.bool_)]
+_ONE_PART = [np.zeros(1, np.int64)]
 # Multiplications below which a second thread costs more than it saves.
 _WORTH_SHARING = 2_000_000
 
@@ -37,15 +40,15 @@ def forward(
     gold = _NO_TAGS if tags is None else _array(tags)
     lattice = _arrays(emissions, transitions, start, end)
     on = _array(mask)
-    _share(cpu_sums.forward_rows, on, len(start), lattice[0], gold, on, *lattice[1:], losses.numpy(), saved.numpy())
+    _share(cpu_rows.forward_rows, on, len(start), lattice[0], gold, on, *lattice[1:], losses.numpy(), saved.numpy())
     return losses, saved
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
-    """A tensor with room for what `forward` saves; see cpu_sums."""
+    """A tensor with room for what `forward` saves; see cpu_rows."""
     rows, length, size = emissions.shape
-    padded = -(-size // 8) * 8
-    return emissions.new_empty(rows * (8 + 2 * length * padded), dtype=torch.float64)
+    padded = -(-size // LANES) * LANES
+    return emissions.new_empty(-(-rows // LANES) * LANES * (LANES + 2 * length * padded), dtype=torch.float64)
 
 
 def backward(
@@ -63,20 +66,42 @@ def backward(
     gold = _NO_TAGS if tags is None else _array(tags)
     lattice = _arrays(emissions, transitions, start, end)
     on = _array(mask)
-    parts: list[list[Any]] = []
     given = (_array(upstream), _array(saved), lattice[0], gold, on, *lattice[1:], d_emissions.numpy())
-    _share(cpu_gradients.backward_rows, on, len(start), *given, own=lambda: _sums(parts, len(start)))
-    for part in parts[1:]:
-        for total, added in zip(parts[0], part, strict=True):
-            total += added
-    d_transitions, d_start, d_end = (torch.from_numpy(total) for total in parts[0])
-    return d_emissions, d_transitions.to(transitions.dtype), d_start.to(start.dtype), d_end.to(end.dtype)
+    sums = _share(cpu_rows.backward_rows, on, len(start), *given, parameters=True)
+    return d_emissions, *_split(sums, transitions, start, end)
 
 
-def _sums(parts: list[list[Any]], size: int) -> list[Any]:
-    """A part's own sums over its rows, kept in `parts`: one thread must not add to another's."""
-    parts.append([np.zeros((size, size)), np.zeros(size), np.zeros(size)])
-    return parts[-1]
+def loss_and_gradients(
+    emissions: Tensor,
+    tags: Tensor | None,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    illegal: tuple[Tensor, Tensor, Tensor] | None,
+    *,
+    mean: bool,
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """Sum or mean of the losses, the losses (B,), and its gradients, with what is illegal excluded."""
+    losses = emissions.new_empty(len(emissions))
+    d_emissions = torch.empty_like(emissions, memory_format=torch.contiguous_format)
+    gold = _NO_TAGS if tags is None else _array(tags)
+    lattice = _arrays(emissions, transitions, start, end)
+    on = _array(mask)
+    out = _NONE_OUT if illegal is None else [_array(one) for one in illegal]
+    weights = np.full(len(on), 1 / max(1, len(on)) if mean else 1.0, losses.numpy().dtype)
+    given = (weights, lattice[0], gold, on, *lattice[1:], *out, losses.numpy(), d_emissions.numpy())
+    sums = _share(cpu_rows.both_rows, on, len(start), *given, parameters=True)
+    return losses.mean() if mean else losses.sum(), losses, [d_emissions, *_split(sums, transitions, start, end)]
+
+
+def _split(sums: Any, transitions: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients by transitions, start and end out of one array, in the types of those."""
+    size = len(start)
+    steps, starts, ends = torch.split_with_sizes(
+        torch.from_numpy(sums).to(transitions.dtype), [size * size, size, size]
+    )
+    return steps.view(size, size), starts.to(start.dtype), ends.to(end.dtype)
 
 
 def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
@@ -108,10 +133,9 @@ def sample(
     emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, uniforms: Tensor
 ) -> Tensor:
     """Tags (B, n, T) of n paths drawn from the distribution; `uniforms` (B, n, T) in [0, 1) decide the draws."""
-    _, saved = forward(emissions, None, mask, transitions, start, end)
     tags = torch.empty(uniforms.shape, dtype=torch.int64)
     lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
-    given = (lattice[0], on, *lattice[1:], saved.numpy(), _array(uniforms), tags.numpy())
+    given = (lattice[0], on, *lattice[1:], _array(uniforms), tags.numpy())
     _share(cpu_paths.sample_rows, on, len(start), *given)
     return tags
 
@@ -129,26 +153,34 @@ def _arrays(emissions: Tensor, *parameters: Tensor) -> list[Any]:
     return [_array(part) for part in (emissions, *parameters)]
 
 
-def _share(kernel: Callable[..., None], mask: Any, size: int, *given: Any, own: Callable[[], list[Any]] = list) -> None:
-    """Run a kernel over all rows, on as many threads as torch may use where that pays; `own` makes a part's sums."""
-    if len(mask) <= cpu_sums.GROUP:
-        kernel(*given, *own(), np.arange(len(mask)))
-        return
-    counts = np.count_nonzero(mask, axis=1)
-    rows = np.argsort(-counts, kind="stable")  # rows of like lengths advance together
-    work = int(counts.sum()) * (size + 8) * (size + 8)
-    threads = min(torch.get_num_threads(), -(-len(rows) // cpu_sums.GROUP), work // _WORTH_SHARING + 1)
-    if threads < 2:
-        kernel(*given, *own(), rows)
-        return
-    groups = [rows[at : at + cpu_sums.GROUP] for at in range(0, len(rows), cpu_sums.GROUP)]
-    jobs = [(*given, *own(), np.concatenate(groups[n::threads])) for n in range(threads)]
-    others = [_pool(threads - 1).submit(kernel, *job) for job in jobs[1:]]
+def _share(kernel: Callable[..., None], mask: Any, size: int, *given: Any, parameters: bool = False) -> Any:
+    """Run a kernel over all rows, on as many threads as torch may use where that pays.
+
+    With `parameters`, it adds up the gradients by transitions, start and end, which are the result.
+    """
+    rows, parts = _rows_in_parts(mask, size)
+    sums = [np.zeros(size * size + 2 * size) for _ in parts if parameters]  # one thread must not add to another's
+    owns = [[one] for one in sums] or [[]] * len(parts)
+    jobs = [(*given, *own, rows, groups) for own, groups in zip(owns, parts, strict=True)]
+    others = [_pool(len(jobs) - 1).submit(kernel, *job) for job in jobs[1:]]
     try:
         kernel(*jobs[0])
     finally:
         for other in others:
             other.result()
+    return sum(sums[1:], sums[0]) if parameters else None
+
+
+def _rows_in_parts(mask: Any, size: int) -> tuple[Any, list[Any]]:
+    """The rows, those of like lengths side by side, and for each thread which groups of them are its own."""
+    if len(mask) <= LANES:
+        return np.arange(len(mask)), _ONE_PART
+    counts = np.count_nonzero(mask, axis=1)
+    rows = np.argsort(-counts, kind="stable")
+    groups = -(-len(rows) // LANES)
+    work = int(counts.sum()) * (size + 8) * (size + 8)
+    threads = min(torch.get_num_threads(), groups, work // _WORTH_SHARING + 1)
+    return rows, [np.arange(n, groups, threads) for n in range(threads)]
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

@@ -1,7 +1,7 @@
 """Eight doubles at a time inside numba functions, as whatever vector registers the processor has.
 
 LLVM finds these by itself only where loops are long; with 9 tags they never are. Offsets count elements of a
-contiguous array of doubles and are not checked.
+contiguous array of doubles, or of what `pointer` gives for one, and are not checked.
 """
 
 from __future__ import annotations
@@ -62,8 +62,12 @@ def _integers(value: int) -> Any:
     return ir.Constant(_BITS, [value] * LANES)
 
 
-def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
-    data = context.make_array(array_type)(context, builder, array).data
+def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any, item: Any = _DOUBLE) -> Any:
+    """Where an item of an array is, or of what `pointer` gave for one."""
+    if isinstance(array_type, types.Integer):
+        data = builder.inttoptr(array, item.as_pointer())
+    else:
+        data = context.make_array(array_type)(context, builder, array).data
     return builder.gep(data, [offset])
 
 
@@ -71,6 +75,31 @@ def _broadcast(builder: Any, value: Any) -> Any:
     first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
     return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), zeros)
+
+
+@intrinsic
+def pointer(typing: Any, array: Any) -> Any:
+    """Where an array's items are, for functions called so often that counting references to arrays would cost.
+
+    It keeps nothing alive: take it only of a function's own arguments.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return types.int64(array), emit
+
+
+@intrinsic
+def integer(typing: Any, given: Any, offset: Any) -> Any:
+    """The 64-bit integer at `offset` of a pointer."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _address(context, builder, signature.args[0], args[0], args[1], ir.IntType(64))
+        return builder.load(place, align=8)
+
+    return types.int64(given, types.intp), emit
 
 
 @intrinsic
@@ -154,6 +183,44 @@ def total(typing: Any, value: Any) -> Any:
         return builder.call(reduce, [ir.Constant(_DOUBLE, -0.0), args[0]], fastmath=_FAST)
 
     return types.float64(value), emit
+
+
+@intrinsic
+def least(typing: Any, left: Any, right: Any) -> Any:
+    """The lesser of each pair, of positive ones: `left` where `right` is 0."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        known = builder.select(builder.fcmp_ordered("==", args[1], _constant(0.0)), args[0], args[1])
+        return builder.select(builder.fcmp_ordered("<", known, args[0]), known, args[0])
+
+    return LANES_TYPE(left, right), emit
+
+
+def _biased_exponent(builder: Any, value: Any) -> Any:
+    return builder.lshr(builder.bitcast(value, _BITS), _integers(52))
+
+
+@intrinsic
+def exponent(typing: Any, value: Any) -> Any:
+    """e, where 2^e is the greatest power of two in a positive number."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # An integer put under the exponent of 2^52 is that integer more than 2^52.
+        placed = builder.or_(_biased_exponent(builder, args[0]), _integers(0x433 << 52))
+        return builder.fsub(builder.bitcast(placed, _VECTOR), _constant(2.0**52 + 1023.0))
+
+    return LANES_TYPE(value), emit
+
+
+@intrinsic
+def inverse_power(typing: Any, value: Any) -> Any:
+    """2^-e, where 2^e is the greatest power of two in a positive number."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        opposite = builder.sub(_integers(2046), _biased_exponent(builder, args[0]))
+        return builder.bitcast(builder.shl(opposite, _integers(52)), _VECTOR)
+
+    return LANES_TYPE(value), emit
 
 
 # exp(y) = 2^k exp(r) with k = round(y / ln 2) and |r| <= ln(2) / 2; the series to r^13 is exact to rounding there.

@@ -8,9 +8,24 @@ from typing import Any
 import numpy as np
 
 from maskedcrf.crf.cpu_lanes import LANES, add, compiled, fill, highest, inlined, load, spread, store
-from maskedcrf.crf.cpu_sums import SCALED, find, log_forward, masses, padded_size, row_size, step_masses
+from maskedcrf.crf.cpu_sums import (
+    SCALED,
+    find,
+    log_forward,
+    masses_of_parameters,
+    padded_size,
+    row_losses,
+    row_size,
+)
 
 PAD = -100
+
+
+@compiled
+def of_groups(rows: Any, groups: Any) -> Any:
+    """The rows of the given groups, each LANES of `rows`."""
+    index = (groups.reshape(-1, 1) * LANES + np.arange(LANES)).ravel()
+    return rows[index[index < rows.size]]
 
 
 @compiled
@@ -68,7 +83,15 @@ def _best(scores: Any, at: int, added: Any, size: int) -> int:
 
 @compiled
 def viterbi_rows(
-    emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, tags: Any, best_scores: Any, rows: Any
+    emissions: Any,
+    mask: Any,
+    transitions: Any,
+    start: Any,
+    end: Any,
+    tags: Any,
+    best_scores: Any,
+    rows: Any,
+    groups: Any,
 ) -> None:
     """Tags and scores of the best paths of the given rows."""
     length, size = emissions.shape[1], emissions.shape[2]
@@ -77,7 +100,7 @@ def viterbi_rows(
     into, last = transitions.T.astype(np.float64), end.astype(np.float64)
     known = not (np.isnan(into).any() or np.isnan(start).any() or np.isnan(last).any())
     positions, scores = np.empty(length + 1, np.int64), np.empty(length * padded)
-    for row in rows:
+    for row in of_groups(rows, groups):
         count = find(mask, row, positions)
         tags[row] = PAD
         best_scores[row] = 0.0
@@ -124,14 +147,22 @@ def _spread_best(
 
 @compiled
 def nbest_rows(
-    emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, tags: Any, best_scores: Any, rows: Any
+    emissions: Any,
+    mask: Any,
+    transitions: Any,
+    start: Any,
+    end: Any,
+    tags: Any,
+    best_scores: Any,
+    rows: Any,
+    groups: Any,
 ) -> None:
     """Tags (B, k, T) and scores (B, k) of the k best paths of the given rows; -inf where there are fewer."""
     length, size, k = emissions.shape[1], emissions.shape[2], tags.shape[1]
     positions = np.empty(length + 1, np.int64)
     sources = np.zeros((length + 1, size, k), np.int32)
     before, after = np.empty((size, k)), np.empty((size, k))
-    for row in rows:
+    for row in of_groups(rows, groups):
         count = find(mask, row, positions)
         tags[row] = PAD
         final = best_scores[row]
@@ -192,31 +223,27 @@ def _draw_path(alphas: Any, steps: Any, last: Any, uniforms: Any, logarithms: bo
 
 @compiled
 def sample_rows(
-    emissions: Any,
-    mask: Any,
-    transitions: Any,
-    start: Any,
-    end: Any,
-    saved: Any,
-    uniforms: Any,
-    tags: Any,
-    rows: Any,
+    emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, uniforms: Any, tags: Any, rows: Any, groups: Any
 ) -> None:
-    """Tags (B, n, T) of paths drawn from the given rows; see cpu_sums for `saved`."""
+    """Tags (B, n, T) of paths drawn from the given rows."""
     length, size, padded = emissions.shape[1], emissions.shape[2], padded_size(emissions.shape[2])
-    matrix, last = step_masses(transitions, False).reshape(padded, padded)[:size, :size].copy(), masses(end)[:size]
+    lattice = emissions, tags, mask, transitions, start, end
+    masses_of = masses_of_parameters(transitions, start, end)
+    matrix, last = masses_of[0].reshape(padded, padded)[:size, :size].copy(), masses_of[2]
     log_matrix, log_last = transitions.astype(np.float64), end.astype(np.float64)
     positions, path = np.empty(length + 1, np.int64), np.empty(length, np.int64)
-    alphas = np.empty((length, size))
-    for row in rows:
+    alphas, saved, norms = np.empty((length, size)), np.empty(row_size(length, size)), np.empty(length)
+    for row in of_groups(rows, groups):
         count = find(mask, row, positions)
         tags[row] = PAD
-        base = row * row_size(length, size)
-        alpha = base + LANES + length * padded
-        scaled = saved[base] == SCALED
+        if not count:
+            continue
+        row_losses(lattice, row, positions, count, masses_of, saved, 0, norms)
+        scaled = saved[0] == SCALED
         if scaled:
+            alpha = LANES + count * padded
             alphas[:count] = saved[alpha : alpha + count * padded].reshape(count, padded)[:, :size]
-        elif count:
+        else:
             log_forward(emissions, transitions, start, end, row, positions, alphas[:count])
         for n in range(tags.shape[1]):
             if scaled:

@@ -5,8 +5,8 @@ as nothing leaves the range where products of three numbers neither vanish nor o
 it, and a row that fails is done again on logarithms. Four rows advance together, so that each load of the
 transition masses serves four.
 
-`saved`, flat: for each row a head of LANES doubles (kind, scaled total), then T x padded emission masses, each
-position scaled as the recursion was there, then T x padded forward masses. `padded` is D rounded up to LANES.
+What is saved of a row, flat: a head of LANES doubles (kind, scaled total), then n x padded emission masses, each
+position scaled as the recursion was there, then n x padded forward masses; `padded` is D rounded up to LANES.
 """
 
 from __future__ import annotations
@@ -31,11 +31,9 @@ from maskedcrf.crf.cpu_lanes import (
     total,
 )
 
-GROUP = 4
-
 NOTHING, SCALED, LOGARITHMS = 0.0, 1.0, 2.0
 # With masses, emission masses and transition masses in these ranges, no product of one of each can vanish.
-_MASS, _STEP, _TOTAL, DESCENT = 1e-90, 1e-60, 1e-60, 1e-120
+MASS, STEP, TOTAL, DESCENT = 1e-90, 1e-60, 1e-60, 1e-120
 
 
 @compiled
@@ -137,7 +135,7 @@ def strip(left: Any, a: int, right: Any, at: int, stride: int, count: int) -> An
 
 
 @compiled
-def _read(emissions: Any, row: int, positions: Any, count: int, saved: Any, at: int, longest: int) -> float:
+def _read(emissions: Any, row: int, positions: Any, count: int, saved: Any, at: int) -> float:
     """Fill in the emission masses of a row, relative to its first tag; the log of what was divided out."""
     size = emissions.shape[2]
     padded = padded_size(size)
@@ -152,7 +150,6 @@ def _read(emissions: Any, row: int, positions: Any, count: int, saved: Any, at: 
         for j in range(size, padded):
             saved[at + t * padded + j] = -np.inf
     _exponentiate(saved, at, at + count * padded)
-    saved[at + count * padded : at + longest * padded] = 0.0
     return shifts
 
 
@@ -176,50 +173,6 @@ def _climb(saved: Any, x: int, alpha: int, longest: int, matrix: Any, first: Any
             store(saved, x + c, emitted)
             store(saved, alpha + c, mass)
             summed = add(summed, mass)
-
-
-@inlined
-def _advance(saved: Any, x: int, alpha: int, reached: Any, inverse: float) -> Any:
-    emitted = multiply(load(saved, x), fill(inverse))
-    mass = multiply(reached, emitted)
-    store(saved, x, emitted)
-    store(saved, alpha, mass)
-    return mass
-
-
-@inlined
-def _invert(summed: Any, norms: Any, t: int) -> float:
-    norms[t] = total(summed)
-    return 1.0 / norms[t] if norms[t] > 0.0 else 0.0
-
-
-@compiled
-def _climb_four(saved: Any, x: Any, ahead: int, longest: int, matrix: Any, first: Any, size: int, norms: Any) -> None:
-    """Forward masses of four rows; those of row r begin `ahead` after its emission masses at x[r]."""
-    padded = first.size
-    a, b, c, d = x[0], x[1], x[2], x[3]
-    back = ahead - padded
-    zero = fill(0.0)
-    sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
-    u, v, w, y = 1.0, 1.0, 1.0, 1.0
-    for t in range(longest):
-        if t:
-            u, v = _invert(sum_a, norms[0], t - 1), _invert(sum_b, norms[1], t - 1)
-            w, y = _invert(sum_c, norms[2], t - 1), _invert(sum_d, norms[3], t - 1)
-        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
-        for at in range(0, padded, LANES):
-            if t == 0:
-                begin = load(first, at)
-                to_a, to_b, to_c, to_d = begin, begin, begin, begin
-            else:
-                to_a, to_b, to_c, to_d = tile(
-                    saved, a + back, b + back, c + back, d + back, 1, matrix, at, padded, size
-                )
-            sum_a = add(sum_a, _advance(saved, a + at, a + at + ahead, to_a, u))
-            sum_b = add(sum_b, _advance(saved, b + at, b + at + ahead, to_b, v))
-            sum_c = add(sum_c, _advance(saved, c + at, c + at + ahead, to_c, w))
-            sum_d = add(sum_d, _advance(saved, d + at, d + at + ahead, to_d, y))
-        a, b, c, d = a + padded, b + padded, c + padded, d + padded
 
 
 @compiled
@@ -284,92 +237,29 @@ def log_forward(emissions: Any, transitions: Any, start: Any, end: Any, row: int
 
 
 @compiled
-def _log_partition(
-    emissions: Any,
-    transitions: Any,
-    start: Any,
-    end: Any,
-    row: int,
-    positions: Any,
-    count: int,
-    shifts: float,
-    saved: Any,
-    last: Any,
-    norms: Any,
-    usable: bool,
+def masses_of_parameters(transitions: Any, start: Any, end: Any) -> Any:
+    """Masses of steps (flat), starts and ends, padded with zeros, and whether all are in range."""
+    matrix, first, last = step_masses(transitions, False), masses(start), masses(end)
+    padded = first.size
+    usable = sound(matrix, 0, matrix.size, STEP) and sound(first, 0, padded, STEP) and sound(last, 0, padded, STEP)
+    return matrix, first, last, usable
+
+
+@compiled
+def row_losses(
+    lattice: Any, row: int, positions: Any, count: int, masses_of: Any, saved: Any, base: int, norms: Any
 ) -> float:
-    """log Z of a row: from its masses if they are sound, else on logarithms; writes the head."""
-    length, padded = emissions.shape[1], last.size
-    base = row * row_size(length, start.size)
-    x, alpha = base + LANES, base + LANES + length * padded
+    """log Z of a row that is not empty: from its masses if they are sound, else on logarithms; fills in `saved`."""
+    emissions, _, _, transitions, start, end = lattice
+    matrix, first, last, usable = masses_of
+    padded = first.size
+    x, alpha = base + LANES, base + LANES + count * padded
+    shifts = _read(emissions, row, positions, count, saved, x)
+    _climb(saved, x, alpha, count, matrix, first, norms)
     log_z = _log_total(saved, alpha, last, norms, count, base) + shifts
-    whole = usable and sound(saved, base + 1, base + 2, _TOTAL)
-    if whole and sound(saved, x, x + count * padded, _MASS) and sound(saved, alpha, alpha + count * padded, _MASS):
+    whole = usable and sound(saved, base + 1, base + 2, TOTAL)
+    if whole and sound(saved, x, x + count * padded, MASS) and sound(saved, alpha, alpha + count * padded, MASS):
         saved[base] = SCALED if saved[base + 1] > 0.0 else NOTHING
         return log_z
     saved[base] = LOGARITHMS
-    alphas = np.empty((count, start.size))
-    return log_forward(emissions, transitions, start, end, row, positions, alphas)
-
-
-@compiled
-def _climb_group(saved: Any, x: Any, ahead: int, counts: Any, matrix: Any, first: Any, size: int, norms: Any) -> None:
-    """Forward masses of up to four rows."""
-    if counts.size == GROUP:
-        _climb_four(saved, x, ahead, counts.max(), matrix, first, size, norms)
-        return
-    for r in range(counts.size):
-        if counts[r]:
-            _climb(saved, x[r], x[r] + ahead, counts[r], matrix, first, norms[r])
-
-
-@compiled
-def forward_rows(
-    emissions: Any,
-    tags: Any,
-    mask: Any,
-    transitions: Any,
-    start: Any,
-    end: Any,
-    losses: Any,
-    saved: Any,
-    rows: Any,
-) -> None:
-    """log Z - score of the given rows, or log Z where `tags` is (0, 0); rows of like lengths side by side."""
-    length, size = emissions.shape[1], emissions.shape[2]
-    matrix, first, last = step_masses(transitions, False), masses(start), masses(end)
-    padded = first.size
-    usable = sound(matrix, 0, matrix.size, _STEP) and sound(first, 0, padded, _STEP) and sound(last, 0, padded, _STEP)
-    positions, norms = np.empty((GROUP, length + 1), np.int64), np.empty((GROUP, length))
-    counts, x, shifts = np.empty(GROUP, np.int64), np.empty(GROUP, np.int64), np.empty(GROUP)
-    for at in range(0, rows.size, GROUP):
-        group = rows[at : at + GROUP]
-        for r in range(group.size):
-            counts[r] = find(mask, group[r], positions[r])
-            x[r] = group[r] * row_size(length, size) + LANES
-        longest = counts[: group.size].max()
-        for r in range(group.size):
-            shifts[r] = _read(emissions, group[r], positions[r], counts[r], saved, x[r], longest)
-        _climb_group(saved, x, length * padded, counts[: group.size], matrix, first, size, norms)
-        for r in range(group.size):
-            row, count = group[r], counts[r]
-            losses[row] = 0.0
-            saved[x[r] - LANES] = NOTHING
-            if count:
-                loss = _log_partition(
-                    emissions,
-                    transitions,
-                    start,
-                    end,
-                    row,
-                    positions[r],
-                    count,
-                    shifts[r],
-                    saved,
-                    last,
-                    norms[r],
-                    usable,
-                )
-                if tags.size:
-                    loss -= gold_score(emissions, tags, transitions, start, end, row, positions[r], count)
-                losses[row] = loss
+    return log_forward(emissions, transitions, start, end, row, positions, np.empty((count, start.size)))

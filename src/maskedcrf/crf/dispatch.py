@@ -17,38 +17,11 @@ import torch
 from torch import Tensor
 
 from maskedcrf.crf import reference
+from maskedcrf.crf.lattice import Illegal as Illegal
+from maskedcrf.crf.lattice import Lattice as Lattice
+from maskedcrf.crf.lattice import Scores, wide, widen
 from maskedcrf.crf.reference import Paths
 from maskedcrf.errors import MissingExtraError
-
-
-class Illegal(NamedTuple):
-    """Which steps, starts and ends are not in the path space: (D, D), (D,), (D,) Boolean."""
-
-    transitions: Tensor
-    start: Tensor
-    end: Tensor
-
-
-class Lattice(NamedTuple):
-    """The scores of a batch, as the layer has them, and what is illegal; see `reference`."""
-
-    emissions: Tensor
-    mask: Tensor
-    transitions: Tensor
-    start: Tensor
-    end: Tensor
-    illegal: Illegal | None = None
-
-    def scores(self) -> Scores:
-        """What every recursion takes, in its order: -inf where a step, a start or an end is illegal."""
-        if self.illegal is None:
-            return self[:5]
-        given = zip(self[2:5], self.illegal, strict=True)
-        transitions, start, end = (scores.masked_fill(out, -torch.inf) for scores, out in given)
-        return self.emissions, self.mask, transitions, start, end
-
-
-Scores = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class Backend(NamedTuple):
@@ -109,6 +82,17 @@ def negative_log_likelihood(lattice: Lattice, tags: Tensor, *, backend: str) -> 
     return _losses(lattice, tags, backend)
 
 
+def reduced_loss(lattice: Lattice, tags: Tensor, *, mean: bool, backend: str) -> tuple[Tensor, Tensor]:
+    """The sum or the mean of the losses, and the losses (B,), of which only the former need be differentiable."""
+    if _goes_alone(lattice, backend) and hasattr(_module(backend, lattice.emissions), "loss_and_gradients"):
+        found: list[Tensor] = []
+        reduced: Tensor
+        reduced = _ReducedLoss.apply(found, tags, lattice.illegal, backend, mean, *lattice[:5])  # type: ignore[no-untyped-call]
+        return reduced, found[0]
+    losses = _losses(lattice, tags, backend)
+    return losses.mean() if mean else losses.sum(), losses
+
+
 def log_partition(lattice: Lattice, *, backend: str) -> Tensor:
     """(B,): log of the summed exp-scores of all legal paths."""
     return _losses(lattice, None, backend)
@@ -129,7 +113,7 @@ def viterbi(lattice: Lattice, *, backend: str) -> Paths:
     with torch.no_grad():
         if backend == "reference":
             return reference.viterbi(*widen(lattice.scores()))
-        return Paths(*_kernel("viterbi")(*lattice.scores(), backend))
+        return Paths(*_kernel("viterbi")(*_scores(lattice, backend), backend))
 
 
 def nbest(lattice: Lattice, k: int, *, backend: str) -> Paths:
@@ -149,21 +133,11 @@ def sample(lattice: Lattice, uniforms: Tensor, *, backend: str) -> Tensor:
 
 def to_lists(tags: Tensor, mask: Tensor) -> list[list[int]]:
     """Each row's labelled ids as a list."""
-    on, ids = mask.cpu().numpy(), tags.cpu().numpy()
+    ids = tags.cpu().numpy()
+    on = ids != reference.PAD if tags.is_cuda else mask.numpy()  # to copy the mask from a device would take as long
     flat = ids[on].tolist()
     ends = on.sum(1).cumsum().tolist()
     return [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-
-
-def widen(scores: Scores) -> Scores:
-    """The scores in double, where the device has it."""
-    wide = _wide(scores[0])
-    emissions, mask, transitions, start, end = scores
-    return emissions.to(wide), mask, transitions.to(wide), start.to(wide), end.to(wide)
-
-
-def _wide(tensor: Tensor) -> torch.dtype:
-    return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
 def _wants_gradient(tensors: Sequence[Any]) -> bool:
@@ -172,15 +146,31 @@ def _wants_gradient(tensors: Sequence[Any]) -> bool:
 
 def _losses(lattice: Lattice, tags: Tensor | None, backend: str) -> Tensor:
     losses: Tensor
-    if backend != "reference" and not _watched() and _wants_gradient(lattice):
+    if _goes_alone(lattice, backend):
         losses = _Loss.apply(tags, lattice.illegal, backend, *lattice[:5])  # type: ignore[no-untyped-call]
         return losses
-    emissions, mask, *parameters = lattice.scores()
     if backend == "reference":
+        emissions, mask, *parameters = lattice.scores()
         return _reference_losses(emissions, tags, mask, *parameters)
-    compute = _OPERATORS.loss if _watched() else _kernel("forward")
+    watched = _watched()
+    emissions, mask, *parameters = lattice.scores() if watched else _scores(lattice, backend)
+    compute = _OPERATORS.loss if watched else _kernel("forward")
     losses = compute(emissions, tags, mask, *parameters, backend)[0]
     return losses
+
+
+def _scores(lattice: Lattice, backend: str) -> Scores:
+    """The lattice's scores where no gradients are wanted: by the backend's own way, if it has a faster one."""
+    module = _module(backend, lattice.emissions)
+    if lattice.illegal is None or not hasattr(module, "exclude"):
+        return lattice.scores()
+    parameters: tuple[Tensor, Tensor, Tensor] = module.exclude(*lattice[2:5], lattice.illegal)
+    return lattice.emissions, lattice.mask, *parameters
+
+
+def _goes_alone(lattice: Lattice, backend: str) -> bool:
+    """Gradients are wanted of a backend that has its own, and nobody watches."""
+    return backend != "reference" and not _watched() and _wants_gradient(lattice)
 
 
 def _watched() -> bool:
@@ -243,6 +233,60 @@ class _Loss(torch.autograd.Function):
             module = _module(ctx.backend, emissions)
             gradients = module.backward(upstream, saved, emissions, tags, mask, *parameters)
         return None, None, None, gradients[0], None, *gradients[1:]
+
+
+class _ReducedLoss(torch.autograd.Function):
+    """Sum or mean of the losses, with its gradients at once: going back is a multiplication.
+
+    The gradients are given away on the first way back; should there be another, they are computed anew.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, found: list[Tensor], tags: Tensor, illegal: Illegal | None, backend: str, mean: bool, *given: Any
+    ) -> Tensor:
+        reduced: Tensor
+        reduced, losses, ctx.gradients = _at_once(tags, illegal, backend, mean, given)
+        found.append(losses)
+        ctx.save_for_backward(tags, *given)
+        ctx.illegal, ctx.backend, ctx.mean = illegal, backend, mean
+        return reduced
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        gradients, ctx.gradients = ctx.gradients, None
+        if torch.is_grad_enabled():
+            gradients = _ReducedLoss._differentiable(ctx, upstream)
+        else:
+            if gradients is None:
+                tags, *given = ctx.saved_tensors
+                gradients = _at_once(tags, ctx.illegal, ctx.backend, ctx.mean, given)[2]
+            _scale(gradients, upstream)
+        return None, None, None, None, None, gradients[0], None, *gradients[1:]
+
+    @staticmethod
+    def _differentiable(ctx: Any, upstream: Tensor) -> Any:
+        """The gradients through operators, which have gradients themselves."""
+        tags, *given = ctx.saved_tensors
+        emissions, mask, *parameters = Lattice(*given[:5], ctx.illegal).scores()  # type: ignore[call-arg]
+        with torch.no_grad():
+            saved = _module(ctx.backend, emissions).forward(emissions, tags, mask, *parameters)[1]
+        each = (upstream / len(mask) if ctx.mean else upstream).expand(len(mask))
+        return _OPERATORS.loss_backward(each, saved, emissions, tags, mask, *parameters, ctx.backend)
+
+
+def _at_once(tags: Tensor, illegal: Illegal | None, backend: str, mean: bool, given: Sequence[Tensor]) -> Any:
+    emissions, mask, *parameters = given
+    compute = _module(backend, emissions).loss_and_gradients
+    return compute(emissions, tags, mask, *parameters, illegal, mean=mean)
+
+
+def _scale(gradients: list[Tensor], upstream: Tensor) -> None:
+    """Multiply in place by a single number, without waiting for a device."""
+    if upstream.is_cuda:
+        torch._foreach_mul_(gradients, upstream)
+    elif (factor := upstream.item()) != 1.0:
+        torch._foreach_mul_(gradients, factor)
 
 
 class _WatchedLoss(torch.autograd.Function):
@@ -313,7 +357,7 @@ def _shape_of_marginals(emissions: Tensor, *rest: Any) -> Tensor:
 
 def _shape_of_viterbi(emissions: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     tags = mask.new_empty(mask.shape, dtype=torch.int64)
-    return tags, emissions.new_empty(mask.shape[0], dtype=_wide(emissions))
+    return tags, emissions.new_empty(mask.shape[0], dtype=wide(emissions))
 
 
 def _shape_of_nbest(

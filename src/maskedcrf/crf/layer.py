@@ -103,8 +103,12 @@ class MaskedCRF(nn.Module):
         if self.weights is not None and self.weighting == "lannoy":
             scores = lattice.scores()
             losses = reference.lannoy_loss(scores[0], tags, *scores[1:], self.weights.to(emissions.dtype))
-        else:
+        elif reduction == "none":
             losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
+        else:
+            total, losses = dispatch.reduced_loss(lattice, tags, mean=reduction == "mean", backend=self.backend)
+            self._pending.check(losses, lattice, tags, self.constraints)
+            return total / mask.sum() if reduction == "token_mean" else total
         self._pending.check(losses, lattice, tags, self.constraints)
         return _reduce(losses, mask, reduction)
 
