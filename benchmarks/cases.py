@@ -1,4 +1,4 @@
-"""What the benchmark of the CRF layer times: ragged batches, ours on every backend and the peers, each checked first."""
+"""What the benchmark of the CRF layer times: ragged batches, ours on every backend and peers; each is checked first."""
 
 from __future__ import annotations
 
