@@ -27,8 +27,8 @@ Text = str | Sequence[str]
 BATCH_TOKENS = {"cpu": 256, "cpu lstm": 2048, "cuda": 32768}
 """Tokens in one forward pass, padding included: enough to keep the device busy, small enough to pad little (measured).
 
-A transformer, whose tokens are word pieces here, fills a core with few of them; an LSTM steps through a batch word by
-word and wants it wide.
+A transformer, whose tokens are word pieces here, fills a core with few of them: these are for each thread, and with
+fewer the threads mostly wait for each other. An LSTM steps through a batch word by word and wants it wide.
 """
 BUFFER = 64
 """Batches' worth of sentences read ahead, so that neighbours in length can share a batch."""
@@ -95,10 +95,11 @@ def stream(
 
 def default_batch_tokens(model: TaggerModel) -> int:
     """The batch that suits the model on its device."""
-    device = model.device.type
-    if device == "cpu" and model.encoder.config.lstm_layers:
+    if model.device.type != "cpu":
+        return BATCH_TOKENS["cuda"]
+    if model.encoder.config.lstm_layers:
         return BATCH_TOKENS["cpu lstm"]
-    return BATCH_TOKENS.get(device, BATCH_TOKENS["cuda"])
+    return BATCH_TOKENS["cpu"] * torch.get_num_threads()
 
 
 def _take(numbered: Iterator[tuple[int, Item]], tokens: int) -> list[tuple[int, Item]]:
