@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 import torch
 from deploy.onnx_models import KINDS, TAGS, WORDS, random_tagger, sentences
@@ -21,7 +20,8 @@ from oracle import Lattice
 from small_corpus import SMALL, corpus
 
 from maskedcrf.crf.layer import MaskedCRF
-from maskedcrf.deploy.onnx import compare, export, scores_of, write_file
+from maskedcrf.deploy import onnx_parts
+from maskedcrf.deploy.onnx import _quiet, compare, export, scores_of, write_file
 from maskedcrf.deploy.onnx_crf import crf_model
 from maskedcrf.deploy.onnx_file import OnnxFileError
 from maskedcrf.deploy.runtime import OnnxTagger
@@ -34,6 +34,7 @@ from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import violations
 
+onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 
@@ -260,6 +261,27 @@ def test_eight_bits_are_smaller_and_never_leave_the_scheme(
     assert not any(violations(answer.tags, "BIOES") for answer in answers)
 
 
+def test_a_layer_in_eight_bits_is_near_the_layer_and_its_rows_are_their_own(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    linear, table = torch.nn.Linear(64, 48), torch.nn.Embedding(2000, 64)
+    model = torch.nn.Sequential(table, linear)
+    numbers = torch.arange(1, 2000, 7)[None].repeat(2, 1)
+    expected = model(numbers).detach().numpy()
+    onnx_parts.in_8_bits(model)
+    model.eval()
+    assert isinstance(model[0], onnx_parts.Int8Embedding)
+    assert isinstance(model[1], onnx_parts.Int8Linear)
+    axes = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
+    with _quiet():
+        program = torch.onnx.export(model, (numbers,), dynamic_shapes=axes, opset_version=20, verbose=False)
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    name = session.get_inputs()[0].name
+    [found] = session.run(None, {name: numbers.numpy()})
+    assert np.abs(found - expected).max() < 0.03 * np.abs(expected).max()
+    [alone] = session.run(None, {name: numbers.numpy()[:1, 5:6]})
+    assert np.array_equal(alone[0, 0], found[0, 5])
+
+
 def _matrix_bytes(path: Path) -> int:
     """Bytes of the file's matrices; a small file is mostly other things."""
     return sum(len(part.raw_data) for part in onnx.load(path).graph.initializer if len(part.dims) == 2)
@@ -267,8 +289,9 @@ def _matrix_bytes(path: Path) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_in_eight_bits_too_a_sentence_gets_its_tags_alone_or_in_any_batch(
-    kind: str, pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path
+    kind: str, pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(onnx_parts, "_SMALL_TABLE", 1)
     small = OnnxTagger.load(export(pairs[kind][0], tmp_path / "int8.onnx", int8=True), threads=2)
     tried = sentences(range(1, 65))
     alone = [small.predict([tokens])[0].tags for tokens in tried]

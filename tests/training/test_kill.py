@@ -20,7 +20,7 @@ def digests(folder: Path, kills: list[tuple[bool, float]]) -> list[str]:
     """The digests of an unbroken run and of runs killed at these moments and resumed, all in a process of their own."""
     pairs = [part for slow, moment in kills for part in (str(int(slow)), str(moment))]
     command = [sys.executable, str(Path(__file__).parent / "killing.py"), str(folder), *pairs]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=550, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1700, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -35,6 +35,7 @@ def test_killed_runs_resume_to_the_same_bytes_and_another_process_gives_them_too
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
 def test_twenty_kills_at_random_moments_half_of_them_inside_saves_lose_nothing(tmp_path):
     chance = random.Random(0)

@@ -90,8 +90,9 @@ class WordEmbeddings(Part):
             numbers = torch.where(hidden, features["shapes"], numbers)
         if not self.vocabulary.known:
             return self._trained(numbers)
-        known = self.known[(numbers - trained).clamp(min=0)].to(self.trained.weight.dtype)
-        return torch.where((numbers >= trained)[..., None], known, self._trained(numbers.clamp(max=trained - 1)))
+        vectors = self._trained(numbers.clamp(max=trained - 1))
+        known = self.known[(numbers - trained).clamp(min=0)].to(vectors.dtype)
+        return torch.where((numbers >= trained)[..., None], known, vectors)
 
     def _trained(self, numbers: Tensor) -> Tensor:
         vectors: Tensor = self.trained(numbers)
