@@ -19,6 +19,7 @@ def test_every_sentence_is_in_exactly_one_batch_within_the_budget(
     for batches in (
         training_batches(lengths, size=size, tokens=tokens, seed=seed, epoch=3),
         prediction_batches(lengths, size=size, tokens=tokens),
+        prediction_batches(lengths, size=size, tokens=tokens, similar=0.9),
     ):
         assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
         for batch in batches:
@@ -46,3 +47,9 @@ def test_batches_hold_sentences_of_similar_length() -> None:
 @pytest.mark.parametrize("batches", [training_batches, prediction_batches])
 def test_no_sentences_are_no_batches(batches) -> None:  # type: ignore[no-untyped-def]
     assert batches([]) == []
+
+
+def test_a_batch_that_is_large_enough_takes_no_much_shorter_sentence() -> None:
+    lengths = [100] * 8 + [50] * 24
+    assert [len(batch) for batch in prediction_batches(lengths, size=32, similar=0.9)] == [8, 24]
+    assert [len(batch) for batch in prediction_batches(lengths, size=32)] == [32]

@@ -24,20 +24,30 @@ def training_batches(
     return [batches[n] for n in random.permutation(len(batches))]
 
 
-def prediction_batches(lengths: Sequence[int], *, size: int = 32, tokens: int | None = None) -> list[list[int]]:
-    """Sentence numbers in batches of similar length, each exactly once, longest first."""
-    return list(_cut(_sorted(range(len(lengths)), lengths), lengths, size, tokens))
+def prediction_batches(
+    lengths: Sequence[int], *, size: int = 32, tokens: int | None = None, similar: float = 0.0
+) -> list[list[int]]:
+    """Sentence numbers in batches of similar length, each exactly once, longest first.
+
+    A batch that has a quarter of its tokens takes no more sentences shorter than `similar` times its longest.
+    """
+    return list(_cut(_sorted(range(len(lengths)), lengths), lengths, size, tokens, similar=similar))
 
 
 def _sorted(numbers: Iterable[int], lengths: Sequence[int]) -> list[int]:
     return sorted(numbers, key=lambda number: -lengths[number])
 
 
-def _cut(numbers: Sequence[int], lengths: Sequence[int], size: int, tokens: int | None) -> Iterator[list[int]]:
+def _cut(
+    numbers: Sequence[int], lengths: Sequence[int], size: int, tokens: int | None, *, similar: float = 0.0
+) -> Iterator[list[int]]:
     start = 0
     while start < len(numbers):
         # Sorted longest first, so the first sentence decides how much the batch pads.
         longest = max(1, lengths[numbers[start]])
-        stop = start + (size if tokens is None else max(1, min(size, tokens // longest)))
+        most = size if tokens is None else max(1, min(size, tokens // longest))
+        stop = min(start + most, len(numbers))
+        while stop > start + max(1, most // 4) and lengths[numbers[stop - 1]] < similar * longest:
+            stop -= 1
         yield list(numbers[start:stop])
         start = stop

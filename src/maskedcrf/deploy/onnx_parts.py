@@ -57,21 +57,24 @@ class Int8Linear(nn.Module):
         super().__init__()
         codes, scale = _coded(linear.weight.detach(), _MOST)
         self.codes = nn.Buffer(codes.t().contiguous())
-        self.scale = nn.Buffer(scale.squeeze(1) / 127)
+        self.scale = nn.Buffer(scale.squeeze(1))
         self.bias = linear.bias
-        self.step = nn.Buffer(torch.tensor(1 / 127))
         self.middle = nn.Buffer(torch.tensor(128, dtype=torch.uint8))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(..., H) -> (..., W)."""
         symbolic = torch.onnx.ops.symbolic
-        largest = vectors.abs().amax(dim=-1, keepdim=True).clamp_min(_TINY)
-        given = (vectors / largest, self.step, self.middle)
-        codes = symbolic("QuantizeLinear", given, dtype=torch.uint8, shape=vectors.shape)
-        shape = (*vectors.shape[:-1], self.codes.shape[1])
+        rows = vectors.flatten(0, -2)
+        largest = torch.maximum(rows.amax(dim=1), -rows.amin(dim=1)).clamp_min(_TINY)  # without a copy, as abs would be
+        step = largest / 127
+        given = (rows, step, torch.full_like(step, 128, dtype=torch.uint8))
+        codes = symbolic("QuantizeLinear", given, {"axis": 0}, dtype=torch.uint8, shape=rows.shape)
+        shape = (len(rows), self.codes.shape[1])
         sums = symbolic("MatMulInteger", (codes, self.codes, self.middle), dtype=torch.int32, shape=shape)
-        product = sums.float() * self.scale * largest
-        return product if self.bias is None else product + self.bias
+        product = sums.float() * self.scale * step[:, None]
+        if self.bias is not None:
+            product = product + self.bias
+        return product.view(*vectors.shape[:-1], self.codes.shape[1])
 
 
 class Int8Embedding(nn.Module):

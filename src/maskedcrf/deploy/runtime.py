@@ -27,8 +27,10 @@ Text = str | Sequence[str]
 """Raw text, or a list of tokens."""
 
 OUTPUTS = ["tags", "log_probability"]
-BATCH_TOKENS = 256
+BATCH_TOKENS = 512
 """Tokens in one run, word pieces where there are some, padding included: on one core, more only pad more."""
+SIMILAR = 0.9
+"""A run that is large enough takes no texts shorter than this times its longest: they would pad."""
 MOST = 128
 """Texts in one run, however short."""
 BUFFER = 64
@@ -117,7 +119,7 @@ class OnnxTagger:
         items = (_item(number, text) for number, text in enumerate(texts))
         while buffer := _take(items, limit * BUFFER):
             lengths = self._features.lengths([item.tokens for item in buffer])
-            batches = prediction_batches(lengths, size=MOST, tokens=limit)
+            batches = prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR)
             chosen = [[buffer[place] for place in batch] for batch in batches]
             # One text is not worth a thread.
             each = self._pool.map if len(batches) > 1 else map

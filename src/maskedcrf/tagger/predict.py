@@ -24,7 +24,7 @@ from maskedcrf.tags.segments import Segment, encode
 Text = str | Sequence[str]
 """Raw text, or a list of tokens."""
 
-BATCH_TOKENS = {"cpu": 256, "cpu lstm": 2048, "cuda": 32768}
+BATCH_TOKENS = {"cpu": 512, "cpu lstm": 2048, "cuda": 32768}
 """Tokens in one forward pass, padding included: enough to keep the device busy, small enough to pad little (measured).
 
 A transformer, whose tokens are word pieces here, fills a core with few of them: these are for each thread, and with
@@ -34,6 +34,8 @@ BUFFER = 64
 """Batches' worth of sentences read ahead, so that neighbours in length can share a batch."""
 MOST = 256
 """Sentences in one forward pass, however short."""
+SIMILAR = 0.9
+"""A batch that is large enough is not filled up with sentences shorter than this times its longest: they would pad."""
 SPANS_AT_ONCE = 4096
 
 
@@ -86,7 +88,7 @@ def stream(
         first = buffer[0][0]
         answers: dict[int, Prediction] = {}
         lengths = model.encoder.lengths([item.tokens for _, item in buffer])
-        for batch in prediction_batches(lengths, size=MOST, tokens=limit):
+        for batch in prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR):
             chosen = [buffer[place] for place in batch]
             for (number, _), answer in zip(chosen, _answer(model, chosen, question), strict=True):
                 answers[number] = answer
