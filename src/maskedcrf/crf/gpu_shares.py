@@ -2,6 +2,7 @@
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
+# `shares` is long because it is one launch: every gradient of a position is written while its masses are in registers.
 
 import triton
 import triton.language as tl

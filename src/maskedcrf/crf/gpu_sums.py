@@ -8,6 +8,7 @@ exp or log waits for the step before. Offsets common to a position are float64, 
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
+# `scan` is long because it is one launch: its loop keeps the masses of a position in registers for the next.
 
 import triton
 import triton.language as tl

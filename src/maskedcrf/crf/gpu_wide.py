@@ -2,6 +2,7 @@
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
+# `scan_wide` is long because it is one launch: its loop keeps the masses of a position in registers for the next.
 
 import triton
 import triton.language as tl
