@@ -93,6 +93,38 @@ def test_losses_and_all_gradients_are_those_of_the_reference(size: int, spread: 
             close(one, other.nan_to_num(nan=0.0), dtype=dtype)
 
 
+@pytest.mark.parametrize("mean", [True, False])
+@pytest.mark.parametrize("size", [1, 9, 37, 159])
+def test_loss_and_gradients_at_once_are_those_of_the_reference(size: int, mean: bool) -> None:
+    for length, dtype, spread in itertools.product(LENGTHS, BOTH, RANGES):
+        given = case(size, length, spread, dtype)
+        illegal = tuple(part == -torch.inf for part in given[2:])
+        free = [part.masked_fill(out, 3.0) for part, out in zip(given[2:], illegal, strict=True)]
+        wide = [part.requires_grad_(part.is_floating_point()) for part in widened(given)]
+        tags = reference.viterbi(*(part.detach() for part in wide)).tags
+        alive = reference.log_partition(*(part.detach() for part in wide)).isfinite()
+        mask = given.mask & alive[:, None]
+        losses = reference.negative_log_likelihood(wide[0], tags, mask, *wide[2:])
+        expected = losses.mean() if mean else losses.sum()
+        parts = [part for part in wide if part.requires_grad]
+        gradients = torch.autograd.grad(expected, parts)
+        found = gpu.loss_and_gradients(given.emissions, tags, mask, *free, illegal, mean=mean)
+        close(found[0], expected.detach(), dtype=dtype)
+        close(found[1], losses.detach(), dtype=dtype)
+        for one, other, part in zip(found[2], gradients, parts, strict=True):
+            assert (one[part == -torch.inf] == 0).all()
+            close(one, other.nan_to_num(nan=0.0), dtype=dtype)
+
+
+def test_tensors_that_begin_anywhere_give_the_same_answers() -> None:
+    given = case(9, 7, dtype=torch.float32)
+    tags = gpu.viterbi(*given).tags
+    expected = gpu.forward(given.emissions, tags, *given[1:])[0]
+    moved = torch.empty(given.emissions.numel() + 1, device="cuda")[1:].view_as(given.emissions).copy_(given.emissions)
+    for emissions in (moved, given.emissions, moved):
+        assert torch.equal(gpu.forward(emissions, tags, *given[1:])[0], expected)
+
+
 @pytest.mark.parametrize("spread", RANGES)
 @pytest.mark.parametrize("size", SIZES)
 def test_log_partition_and_marginals_are_those_of_the_reference(size: int, spread: float) -> None:

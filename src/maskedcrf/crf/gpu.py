@@ -6,7 +6,8 @@ Gradients are summed in a fixed order, so the same input gives the same bits.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -19,6 +20,12 @@ RESIDENT = 64
 """Up to this many tags the transitions stay in registers."""
 WARPS = {16: 1, 32: 1, 64: 4}
 """Warps of a scan, by its width."""
+ASKED, SUM, MEAN = 0, 1, 2
+"""What rows weigh in the gradients: what is asked for, 1, or 1 / B."""
+
+# Before Triton 3.3 a compiled kernel takes no constants.
+_DIRECT = tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 3)
+_compiled: dict[Any, Any] = {}
 
 
 class Gradients(NamedTuple):
@@ -34,42 +41,68 @@ def forward(
     emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(B,): log Z less the score of `tags`, or log Z without them; and what `backward` needs to be given."""
-    rows, length, size = emissions.shape
-    emissions, mask, transitions = emissions.contiguous(), mask.contiguous(), transitions.contiguous()
-    gold = mask if tags is None else tags.contiguous()
-    losses, saved = emissions.new_empty(rows), empty_saved(emissions)
-    if rows == 0:
-        return losses, saved
-    lattice = (emissions, gold, mask, transitions, start.contiguous(), end.contiguous(), losses, saved)
-    width = _width(size)
-    with torch.cuda.device_of(emissions):
-        if size <= RESIDENT:
-            gpu_sums.scan[(rows, 2)](
-                *lattice, rows, length, size=size, width=width, tagged=tags is not None, num_warps=WARPS[width]
-            )
-        else:
-            scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
-            gpu_wide.spread_out[(size,)](transitions, scratch, size=size, width=width, num_warps=4)
-            gpu_wide.scan_wide[(rows, 2)](
-                *lattice,
-                scratch,
-                rows,
-                length,
-                size=size,
-                width=width,
-                chunk=32,
-                tagged=tags is not None,
-                num_warps=width // 32,
-            )
+    losses, saved = emissions.new_empty(len(emissions)), empty_saved(emissions)
+    if len(emissions):
+        lattice = _contiguous(emissions, tags, mask, transitions, start, end)
+        _scan(*lattice, losses, saved, _after(saved, emissions))
     return losses, saved
 
 
+Given = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Tensor]
+
+
+def _contiguous(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> Given:
+    transitions, start, end = (part.contiguous() for part in parameters)
+    gold = None if tags is None else tags.contiguous()
+    return emissions.contiguous(), gold, mask.contiguous(), transitions, start, end
+
+
 def empty_saved(emissions: Tensor) -> Tensor:
-    """A tensor like the one that `forward` saves."""
+    """A tensor like the one that `forward` saves: what `gpu_sums.regions` says, and the backward scan's masses."""
+    return emissions.new_empty(_regions_size(emissions) + _masses_size(emissions), dtype=torch.float64)
+
+
+def _masses_size(emissions: Tensor) -> int:
+    """Doubles that hold as many masses as there are emissions."""
+    return (emissions.numel() * emissions.element_size() + 7) // 8
+
+
+def _regions_size(emissions: Tensor) -> int:
+    rows, length, _ = emissions.shape
+    exponents = (emissions.numel() + 1) // 2
+    doubles = 4 * rows + 3 * rows * length + exponents + _masses_size(emissions)
+    return doubles + doubles % 2  # what comes behind begins at a multiple of 16 bytes
+
+
+def _after(saved: Tensor, emissions: Tensor) -> Tensor:
+    return saved[_regions_size(emissions) :].view(emissions.dtype)
+
+
+def _scan(
+    emissions: Tensor,
+    tags: Tensor | None,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    losses: Tensor,
+    saved: Tensor,
+    after: Tensor,
+) -> None:
+    """Both scans of every row; all contiguous."""
     rows, length, size = emissions.shape
-    cells = rows * length * size
-    mantissas = cells * emissions.element_size() // 4  # in float64, like all of `saved`
-    return emissions.new_empty(4 * rows + 3 * rows * length + cells + mantissas, dtype=torch.float64)
+    gold = mask if tags is None else tags
+    lattice = (emissions, gold, mask, transitions, start, end, losses, saved, after)
+    width, tagged = _width(size), tags is not None
+    with torch.cuda.device_of(emissions):
+        if size <= RESIDENT:
+            constants = {"size": size, "width": width, "tagged": tagged}
+            _launch(gpu_sums.scan, (rows, 2), lattice, (rows, length), WARPS[width], constants)
+            return
+        scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
+        _launch(gpu_wide.spread_out, (size,), (transitions, scratch), (), 4, {"size": size, "width": width})
+        constants = {"size": size, "width": width, "chunk": 32, "tagged": tagged}
+        _launch(gpu_wide.scan_wide, (rows, 2), (*lattice, scratch), (rows, length), width // 32, constants)
 
 
 def backward(
@@ -83,39 +116,84 @@ def backward(
     end: Tensor,
 ) -> Gradients:
     """The gradients of (upstream * losses).sum(), exactly zero where a score is -inf."""
-    size = emissions.shape[2]
-    gradients = Gradients(
-        torch.empty_like(emissions, memory_format=torch.contiguous_format),
-        transitions.new_empty(size, size),
-        start.new_empty(size),
-        end.new_empty(size),
-    )
+    gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
         return Gradients(gradients.emissions, *(part.zero_() for part in gradients[1:]))
-    lattice = emissions, tags, mask, transitions, start, end
-    partials = _shares(upstream.contiguous(), saved, *lattice, out=gradients.emissions, steps=True)
-    every = size * size + 2 * size
-    cells = 16 if every < 4096 else 64
-    with torch.cuda.device_of(emissions):
-        gpu_shares.fold[(triton.cdiv(every, cells),)](
-            partials, *gradients[1:], len(partials), size=size, many=2048 // cells, cells=cells, num_warps=4
-        )
+    lattice = _contiguous(emissions, tags, mask, transitions, start, end)
+    partials = _shares(upstream.contiguous(), saved, _after(saved, emissions), *lattice, out=gradients.emissions)
+    _fold(partials, gradients, upstream, upstream, ASKED)
     return gradients
+
+
+def loss_and_gradients(
+    emissions: Tensor,
+    tags: Tensor | None,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    illegal: tuple[Tensor, Tensor, Tensor] | None,
+    *,
+    mean: bool,
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """Sum or mean of the losses, the losses (B,), and its gradients, with what is illegal excluded.
+
+    The emissions' gradient takes the place of the backward scan's masses, which nobody needs afterwards.
+    """
+    parameters = exclude(transitions, start, end, illegal)
+    losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
+    gradients = _empty_gradients(emissions, *parameters)
+    if len(emissions) == 0:
+        return reduced.fill_(torch.nan if mean else 0.0), losses, [part.zero_() for part in gradients]
+    lattice = _contiguous(emissions, tags, mask, *parameters)
+    saved = emissions.new_empty(_regions_size(emissions), dtype=torch.float64)
+    after = gradients.emissions
+    _scan(*lattice, losses, saved, after)
+    weights = MEAN if mean else SUM
+    partials = _shares(losses, saved, after, *lattice, out=after, even=weights)
+    _fold(partials, gradients, losses, reduced, weights)
+    return reduced, losses, list(gradients)
+
+
+def exclude(
+    transitions: Tensor, start: Tensor, end: Tensor, illegal: tuple[Tensor, Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The parameters, -inf where illegal, contiguous; in one launch."""
+    given = (transitions.contiguous(), start.contiguous(), end.contiguous())
+    if illegal is None:
+        return given
+    result = torch.empty_like(given[0]), torch.empty_like(given[1]), torch.empty_like(given[2])
+    size = len(start)
+    every, block = size * size + size, 256 if size <= 16 else 1024
+    with torch.cuda.device_of(start):
+        constants = {"size": size, "block": block}
+        _launch(gpu_shares.exclude, (-(-every // block),), (*given, *illegal, *result), (), 4, constants)
+    return result
+
+
+def _empty_gradients(emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Gradients:
+    return Gradients(
+        torch.empty_like(emissions, memory_format=torch.contiguous_format),
+        torch.empty_like(transitions, memory_format=torch.contiguous_format),
+        torch.empty_like(start, memory_format=torch.contiguous_format),
+        torch.empty_like(end, memory_format=torch.contiguous_format),
+    )
 
 
 def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
     """(B, T, D): P(tag j at position t); zero where not labelled."""
-    _, saved = forward(emissions, None, mask, transitions, start, end)
+    losses, saved = forward(emissions, None, mask, transitions, start, end)
     shares = torch.empty_like(emissions, memory_format=torch.contiguous_format)
     if len(emissions):
-        ones = emissions.new_ones(len(emissions))
-        _shares(ones, saved, emissions, None, mask, transitions, start, end, out=shares, steps=False)
+        lattice = _contiguous(emissions, None, mask, transitions, start, end)
+        _shares(losses, saved, _after(saved, emissions), *lattice, out=shares, even=SUM, steps=False)
     return shares
 
 
 def _shares(
     upstream: Tensor,
     saved: Tensor,
+    after: Tensor,
     emissions: Tensor,
     tags: Tensor | None,
     mask: Tensor,
@@ -124,40 +202,57 @@ def _shares(
     end: Tensor,
     *,
     out: Tensor,
-    steps: bool,
+    even: int = ASKED,
+    steps: bool = True,
 ) -> Tensor:
-    """(programs, D * D + 2 D): the parameters' gradients in parts; the emissions' go to `out`."""
+    """(programs, D * D + 2 D): the parameters' gradients in parts; the emissions' go to `out`. All contiguous."""
     rows, length, size = emissions.shape
     width = _width(size)
     tile = min(width, max(8, 4096 // width))
-    tiles = triton.cdiv(size, tile)
-    chunk = triton.cdiv(rows * length, max(1, min(rows * length, (2048 if width <= 16 else 512) // tiles)))
-    programs = triton.cdiv(rows * length, chunk)
+    tiles = -(-size // tile)
+    most = max(1, min(rows * length, (2048 if width <= 16 else 256) // tiles))
+    chunk = -(-rows * length // most)
+    programs = -(-rows * length // chunk)
     partials = saved.new_empty((programs, size * size + 2 * size) if steps else (1, 1))
-    gold = mask if tags is None else tags.contiguous()
+    gold = mask if tags is None else tags
+    lattice = (upstream, saved, after, emissions, gold, mask, transitions, start, end, out, partials)
+    constants = {"size": size, "width": width, "tile": tile, "tagged": tags is not None, "sums": steps, "even": even}
+    warps = 1 if width <= 16 else 4
     with torch.cuda.device_of(emissions):
-        gpu_shares.shares[(programs, tiles)](
-            upstream,
-            saved,
-            emissions.contiguous(),
-            gold,
-            mask.contiguous(),
-            transitions.contiguous(),
-            start.contiguous(),
-            end.contiguous(),
-            out,
-            partials,
-            rows,
-            length,
-            chunk,
-            size=size,
-            width=width,
-            tile=tile,
-            tagged=tags is not None,
-            sums=steps,
-            num_warps=1 if width <= 16 else 4,
-        )
+        _launch(gpu_shares.shares, (programs, tiles), lattice, (rows, length, chunk), warps, constants)
     return partials
+
+
+def _fold(partials: Tensor, gradients: Gradients, losses: Tensor, reduced: Tensor, even: int) -> None:
+    """The parameters' gradients from their parts; and the losses' sum or mean, unless weights were asked for."""
+    size = len(gradients.start)
+    every = size * size + 2 * size
+    cells = 16 if every < 4096 else 64
+    constants = {"size": size, "many": 2048 // cells, "cells": cells, "even": even}
+    tensors = (partials, *gradients[1:], losses, reduced)
+    with torch.cuda.device_of(partials):
+        _launch(gpu_shares.fold, (-(-every // cells),), tensors, (len(partials), len(losses)), 4, constants)
+
+
+def _launch(
+    kernel: Any, grid: tuple[int, ...], tensors: Sequence[Tensor], numbers: tuple[int, ...], warps: int, constants: Any
+) -> None:
+    """Run a kernel whose arguments are tensors, then numbers, then constants.
+
+    Triton's own way there takes 20 us of the host, to find out what was compiled before. Tensors that do not begin
+    at a multiple of 16 bytes need code of their own, and go that way.
+    """
+    addresses = 0
+    for tensor in tensors:
+        addresses |= tensor.data_ptr()
+    key = (kernel, tensors[0].device, warps, *constants.values(), *(tensor.dtype for tensor in tensors))
+    known = _compiled.get(key) if addresses % 16 == 0 else None
+    if known is not None:
+        known[(*grid, 1, 1)[:3]](*tensors, *numbers, *constants.values())
+        return
+    compiled = kernel[grid](*tensors, *numbers, **constants, num_warps=warps)
+    if addresses % 16 == 0 and _DIRECT:
+        _compiled[key] = compiled
 
 
 def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Paths:
@@ -167,31 +262,19 @@ def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
     scores = emissions.new_empty(rows)
     if rows == 0:
         return Paths(tags, scores)
-    pointers = torch.empty(
-        (rows, length, size), dtype=torch.uint8 if size <= 256 else torch.int16, device=emissions.device
-    )
-    parts = (part.contiguous() for part in (emissions, mask, transitions, start, end))
+    kind = torch.uint8 if size <= 256 else torch.int16
+    pointers = torch.empty((rows, length, size), dtype=kind, device=emissions.device)
+    parts = [part.contiguous() for part in (emissions, mask, transitions, start, end)]
+    parts += [tags, scores, pointers]
     width = _width(size)
     with torch.cuda.device_of(emissions):
         if size <= RESIDENT:
-            gpu_paths.viterbi[(rows,)](
-                *parts, tags, scores, pointers, length, size=size, width=width, pad=PAD, num_warps=WARPS[width]
-            )
+            constants = {"size": size, "width": width, "pad": PAD}
+            _launch(gpu_paths.viterbi, (rows,), parts, (length,), WARPS[width], constants)
         else:
-            scratch = torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device)
-            gpu_paths.viterbi_wide[(rows,)](
-                *parts,
-                tags,
-                scores,
-                pointers,
-                scratch,
-                length,
-                size=size,
-                width=width,
-                chunk=16,
-                pad=PAD,
-                num_warps=width // 32,
-            )
+            parts.append(torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device))
+            constants = {"size": size, "width": width, "chunk": 16, "pad": PAD}
+            _launch(gpu_paths.viterbi_wide, (rows,), parts, (length,), width // 32, constants)
     return Paths(tags, scores)
 
 

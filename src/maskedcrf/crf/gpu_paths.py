@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from maskedcrf.crf.gpu_sums import NONE, ROW, extent, finite, power, regions, split
+from maskedcrf.crf.gpu_sums import NONE, ROW, extent, finite, power, regions, split, unpack
 
 
 @triton.jit
@@ -205,7 +205,7 @@ def sample(
     uniforms += path
     index = tl.arange(0, width)
     inside = index < size
-    _, _, exponents, mantissas = regions(saved, rows, length, size, tl.float64)
+    _, _, exponents, masses = regions(saved, rows, length, size, tl.float64)
     summary = saved + row.to(tl.int64) * ROW
     first = tl.load(summary + 1).to(tl.int32)
     last = tl.load(summary + 2).to(tl.int32)
@@ -219,8 +219,9 @@ def sample(
             number -= 1
             here = (line + position) * size + index
             steps, shifts = split(onward)
-            mantissa = tl.load(mantissas + here, mask=inside, other=0.0) * steps
-            exponent = tl.load(exponents + here, mask=inside, other=NONE) + shifts
+            mass = tl.load(masses + here, mask=inside, other=0.0)
+            mantissa, exponent = unpack(mass, tl.load(exponents + here, mask=inside, other=0))
+            mantissa, exponent = mantissa * steps, exponent + shifts
             which = tl.where(position == last, length - 1, number)
             tag = draw(mantissa, exponent, tl.load(uniforms + which), index)
             tl.store(tags + position, tag.to(tl.int64))

@@ -7,7 +7,7 @@
 import triton
 import triton.language as tl
 
-from maskedcrf.crf.gpu_sums import NONE, ROW, exp2, power, regions, split
+from maskedcrf.crf.gpu_sums import NONE, ROW, exp2, power, regions, split, unpack
 
 
 @triton.jit
@@ -24,6 +24,7 @@ def share(mantissa, exponent, delta):
 def shares(
     upstream,
     saved,
+    after,
     emissions,
     tags,
     mask,
@@ -40,10 +41,12 @@ def shares(
     tile: tl.constexpr,
     tagged: tl.constexpr,
     sums: tl.constexpr,
+    even: tl.constexpr,
 ):
     """Gradients of `chunk` positions towards `tile` tags; with `sums` also what they add up to for the parameters.
 
-    `partials` (programs, D * D + 2 D) takes each program's sums for transitions, start and end.
+    `partials` (programs, D * D + 2 D) takes each program's sums for transitions, start and end. Rows weigh what
+    `upstream` says, or, where `even` is 1 or 2, each 1 or 1 / B. `d_emissions` may be the same as `after`.
     """
     index = tl.arange(0, width)
     to = tl.program_id(1) * tile + tl.arange(0, tile)
@@ -53,8 +56,11 @@ def shares(
     steps, shifts = split(scores)
     starts = tl.load(start + to, mask=inside, other=NONE)
     begin_mantissa, begin_exponent = split(starts)
-    offsets, previous, exponents, mantissas = regions(saved, rows, length, size, emissions.dtype.element_ty)
+    offsets, previous, exponents, masses = regions(saved, rows, length, size, after.dtype.element_ty)
     positions = rows.to(tl.int64) * length
+    equal = tl.full((), 1.0, tl.float64)
+    if even == 2:
+        equal /= rows
     d_steps = tl.zeros((width, tile), tl.float64)
     d_start = tl.zeros((tile,), tl.float64)
     d_end = tl.zeros((tile,), tl.float64)
@@ -67,16 +73,18 @@ def shares(
             line = row * length
             log_z = tl.load(saved + row * ROW)
             last = tl.load(saved + row * ROW + 2)
-            weight = tl.load(upstream + row).to(tl.float64)
+            weight = equal
+            if even == 0:
+                weight = tl.load(upstream + row).to(tl.float64)
             back = tl.load(previous + n).to(tl.int64)
             first = back < 0
             source = tl.where(first, n, line + back)
-            after = positions + n  # the backward scan's half of a region
-            offset = tl.load(offsets + after) - tl.where(log_z > NONE, log_z, 0.0)
-            mantissa = tl.load(mantissas + source * size + index, mask=index < size, other=0.0).to(tl.float64)
-            exponent = tl.load(exponents + source * size + index, mask=index < size, other=NONE)
-            rest = tl.load(mantissas + after * size + to, mask=inside, other=0.0).to(tl.float64)
-            raised = tl.load(exponents + after * size + to, mask=inside, other=NONE)
+            second = positions + n  # the backward scan's half of a region
+            offset = tl.load(offsets + second) - tl.where(log_z > NONE, log_z, 0.0)
+            before = tl.load(masses + source * size + index, mask=index < size, other=0.0)
+            mantissa, exponent = unpack(before, tl.load(exponents + source * size + index, mask=index < size, other=0))
+            behind = tl.load(after + n * size + to, mask=inside, other=0.0)
+            rest, raised = unpack(behind, tl.load(exponents + second * size + to, mask=inside, other=0))
             emitted = tl.load(emissions + n * size + to, mask=inside, other=NONE)
             possible = log_z > NONE
             alone = share(begin_mantissa * rest, begin_exponent + raised, offset)
@@ -96,6 +104,7 @@ def shares(
                 d_steps += weight * pair
                 d_start += tl.where(first, weight * column, 0.0)
                 d_end += tl.where(n - line == last, weight * column, 0.0)
+        tl.debug_barrier()  # every thread has read what is overwritten if `d_emissions` is `after`
         tl.store(d_emissions + n * size + to, gradient.to(d_emissions.dtype.element_ty), mask=inside)
     if sums:
         ends = tl.load(end + to, mask=inside, other=NONE)
@@ -105,11 +114,22 @@ def shares(
         tl.store(partials + size * size + size + to, tl.where(ends > NONE, d_end, 0.0), mask=inside)
 
 
-@triton.jit(do_not_specialize=["programs"])
+@triton.jit(do_not_specialize=["programs", "rows"])
 def fold(
-    partials, d_transitions, d_start, d_end, programs, size: tl.constexpr, many: tl.constexpr, cells: tl.constexpr
+    partials,
+    d_transitions,
+    d_start,
+    d_end,
+    losses,
+    reduced,
+    programs,
+    rows,
+    size: tl.constexpr,
+    many: tl.constexpr,
+    cells: tl.constexpr,
+    even: tl.constexpr,
 ):
-    """Sums the partials, always in the same order, into the three gradients."""
+    """Sums the partials, always in the same order, into the three gradients; and the losses, if all weigh the same."""
     cell = tl.program_id(0) * cells + tl.arange(0, cells)
     square: tl.constexpr = size * size
     every: tl.constexpr = square + 2 * size
@@ -122,3 +142,32 @@ def fold(
     tl.store(d_transitions + cell, result, mask=cell < square)
     tl.store(d_start + cell - square, result, mask=(cell >= square) & (cell < square + size))
     tl.store(d_end + cell - square - size, result, mask=(cell >= square + size) & (cell < every))
+    if even > 0:  # noqa: SIM102 (only this is known when the kernel is compiled)
+        if tl.program_id(0) == 0:
+            summed = tl.zeros((256,), tl.float64)
+            for begin in range(0, rows, 256):
+                row = begin + tl.arange(0, 256)
+                summed += tl.load(losses + row, mask=row < rows, other=0.0).to(tl.float64)
+            value = tl.sum(summed, 0)
+            if even == 2:
+                value /= rows
+            tl.store(reduced, value.to(reduced.dtype.element_ty))
+
+
+@triton.jit
+def exclude(
+    transitions, start, end, illegal, illegal_start, illegal_end, to, to_start, to_end,
+    size: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """The parameters, -inf where a step, a start or an end is illegal."""
+    cell = tl.program_id(0) * block + tl.arange(0, block)
+    square: tl.constexpr = size * size
+    inside = cell < square
+    out = tl.load(illegal + cell, mask=inside, other=0) != 0
+    tl.store(to + cell, tl.where(out, NONE, tl.load(transitions + cell, mask=inside, other=0.0)), mask=inside)
+    edge = cell - square
+    inside = (edge >= 0) & (edge < size)
+    out = tl.load(illegal_start + edge, mask=inside, other=0) != 0
+    tl.store(to_start + edge, tl.where(out, NONE, tl.load(start + edge, mask=inside, other=0.0)), mask=inside)
+    out = tl.load(illegal_end + edge, mask=inside, other=0) != 0
+    tl.store(to_end + edge, tl.where(out, NONE, tl.load(end + edge, mask=inside, other=0.0)), mask=inside)

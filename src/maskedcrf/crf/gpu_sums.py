@@ -57,7 +57,7 @@ def split(scores):
 
 @triton.jit
 def power(exponent):
-    """Two to a whole `exponent` <= 0 as float64, 0 below the range; built from its bits."""
+    """Two to a whole `exponent` < 1024 as float64, 0 below the range; built from its bits."""
     biased = tl.maximum(exponent, -1023.0) + 12583935.0  # 1.5 * 2**23 + 1023: the sum ends in the bits of 2**e
     high = biased.to(tl.int32, bitcast=True) << 20
     return (high.to(tl.int64) << 32).to(tl.float64, bitcast=True)
@@ -120,26 +120,45 @@ def extent(mask, length):
 
 @triton.jit
 def regions(saved, rows, length, size: tl.constexpr, kind: tl.constexpr):
-    """Where `saved` has, after (B, 4) of rows, offsets, previous (2, B, T), exponents, mantissas (2, B, T, D)."""
+    """Where `saved` has, after (B, 4) of rows, offsets, previous (2, B, T), exponents (2, B, T, D), masses (B, T, D).
+
+    The first of two is the forward scan's; the backward scan's masses are in a tensor of their own.
+    """
     positions = rows.to(tl.int64) * length
     offsets = saved + ROW * rows.to(tl.int64)
     previous = offsets + 2 * positions
     exponents = previous + positions
-    mantissas = exponents + positions * size
+    masses = exponents + (positions * size + 1) // 2
     return (
         offsets,
         previous.to(tl.pointer_type(tl.int32)),
-        exponents.to(tl.pointer_type(tl.float32)),
-        mantissas.to(tl.pointer_type(kind)),
+        exponents.to(tl.pointer_type(tl.int16)),
+        masses.to(tl.pointer_type(kind)),
     )
 
 
 @triton.jit
-def regions_of_row(saved, rows, length, row, direction, size: tl.constexpr, kind: tl.constexpr):
+def regions_of_row(saved, after, rows, length, row, direction, size: tl.constexpr):
     """The regions that a scan of this row in this direction writes."""
-    offsets, previous, exponents, mantissas = regions(saved, rows, length, size, kind)
+    offsets, previous, exponents, masses = regions(saved, rows, length, size, after.dtype.element_ty)
     line = (direction * rows.to(tl.int64) + row) * length
-    return offsets + line, previous + line, exponents + line * size, mantissas + line * size
+    own = tl.where(direction == 0, masses.to(tl.int64), after.to(tl.int64)).to(after.dtype)
+    return offsets + line, previous + line, exponents + line * size, own + row.to(tl.int64) * length * size
+
+
+@triton.jit
+def pack(mantissa, exponent):
+    """A pair for storing, in less room: a mass between 2**-64 and 2**65, and the rest of its exponent in 128ths."""
+    known = tl.where(exponent > NONE, exponent, 0.0)
+    coarse = tl.floor((known + 64.0) * 0.0078125)
+    mass = mantissa * power(known - 128.0 * coarse)
+    return mass, tl.minimum(tl.maximum(coarse, -32768.0), 32767.0).to(tl.int16)
+
+
+@triton.jit
+def unpack(mass, coarse):
+    """What `pack` was given."""
+    return normal(mass.to(tl.float64), 128.0 * coarse.to(tl.float32))
 
 
 @triton.jit
@@ -172,11 +191,12 @@ def collect(gold, seen, transitions, index, forth, size: tl.constexpr):
 def keep(state, place, position, write, index, size: tl.constexpr):
     """Stores a position's masses, their offset, and where the position before it was."""
     mantissa, exponent, offset, before = state
-    offsets, previous, exponents, mantissas = place
+    offsets, previous, exponents, masses = place
     here = position.to(tl.int64) * size + index
     inside = (index < size) & write
-    tl.store(mantissas + here, mantissa.to(mantissas.dtype.element_ty), mask=inside)
-    tl.store(exponents + here, exponent, mask=inside)
+    mass, coarse = pack(mantissa, exponent)
+    tl.store(masses + here, mass.to(masses.dtype.element_ty), mask=inside)
+    tl.store(exponents + here, coarse, mask=inside)
     tl.store(offsets + position, offset, mask=write)
     tl.store(previous + position, before, mask=write)
 
@@ -226,6 +246,7 @@ def scan(
     end,
     losses,
     saved,
+    after,
     rows,
     length,
     size: tl.constexpr,
@@ -244,7 +265,7 @@ def scan(
     emissions += line * size
     tags += line
     mask += line
-    place = regions_of_row(saved, rows, length, row, direction, size, emissions.dtype.element_ty)
+    place = regions_of_row(saved, after, rows, length, row, direction, size)
     index = tl.arange(0, width)
     square = (index[:, None] < size) & (index[None, :] < size)
     # Turned after the load, so that in both directions a tag's predecessors are summed within a thread.

@@ -112,6 +112,7 @@ def scan_wide(
     end,
     losses,
     saved,
+    after,
     scratch,
     rows,
     length,
@@ -129,7 +130,7 @@ def scan_wide(
     emissions += line * size
     tags += line
     mask += line
-    place = regions_of_row(saved, rows, length, row, direction, size, emissions.dtype.element_ty)
+    place = regions_of_row(saved, after, rows, length, row, direction, size)
     wholes, steps_at, shifts_at, rest = tables(scratch, size)
     turn = direction * size * size
     table = steps_at + turn, shifts_at + turn
