@@ -68,7 +68,9 @@ def normal(mass, exponent):
     """The pair for mass * 2**exponent, mass >= 1 or 0."""
     bits = mass.to(tl.int64, bitcast=True)
     mantissa = ((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000).to(tl.float64, bitcast=True)
-    raised = tl.maximum(exponent + ((bits >> 52).to(tl.int32) - 1023).to(tl.float32), LOWEST)
+    # As in `power`: an integer's subtraction may become a paired 16-bit one, whose constant ptxas 12.8 loses on sm_90.
+    biased = ((bits >> 52).to(tl.int32) | 0x4B400000).to(tl.float32, bitcast=True)
+    raised = tl.maximum(exponent + (biased - 12583935.0), LOWEST)
     return tl.where(mass > 0, mantissa, 0.0), tl.where(mass > 0, raised, NONE)
 
 
