@@ -131,7 +131,7 @@ class Pending:
             ready, copy, *rest = self._waiting.popleft()
             if not np.isfinite(copy.numpy()).all():
                 explain(copy, *rest)
-        copy = torch.empty(results.shape, dtype=results.dtype, pin_memory=True).copy_(results, non_blocking=True)
+        copy = results.to("cpu", non_blocking=True)  # into pinned memory
         ready = ready or torch.cuda.Event()  # type: ignore[no-untyped-call]
         ready.record()
         self._waiting.append((ready, copy, lattice._replace(emissions=lattice.emissions.detach()), tags, constraints))

@@ -85,10 +85,10 @@ def negative_log_likelihood(lattice: Lattice, tags: Tensor, *, backend: str) -> 
 def reduced_loss(lattice: Lattice, tags: Tensor, *, mean: bool, backend: str) -> tuple[Tensor, Tensor]:
     """The sum or the mean of the losses, and the losses (B,), of which only the former need be differentiable."""
     if _goes_alone(lattice, backend) and hasattr(_module(backend, lattice.emissions), "loss_and_gradients"):
-        found: list[Tensor] = []
-        reduced: Tensor
-        reduced = _ReducedLoss.apply(found, tags, lattice.illegal, backend, mean, *lattice[:5])  # type: ignore[no-untyped-call]
-        return reduced, found[0]
+        emissions, mask, transitions, start, end, illegal = lattice
+        asked = _Asked(tags, mask, illegal, mean, backend, [])
+        reduced: Tensor = _ReducedLoss.apply(asked, emissions, transitions, start, end)  # type: ignore[no-untyped-call]
+        return reduced, asked.losses[0]
     losses = _losses(lattice, tags, backend)
     return losses.mean() if mean else losses.sum(), losses
 
@@ -113,7 +113,7 @@ def viterbi(lattice: Lattice, *, backend: str) -> Paths:
     with torch.no_grad():
         if backend == "reference":
             return reference.viterbi(*widen(lattice.scores()))
-        return Paths(*_kernel("viterbi")(*_scores(lattice, backend), backend))
+        return Paths(*_module(backend, lattice.emissions).viterbi(*_unwatched(lattice, backend)))
 
 
 def nbest(lattice: Lattice, k: int, *, backend: str) -> Paths:
@@ -152,20 +152,18 @@ def _losses(lattice: Lattice, tags: Tensor | None, backend: str) -> Tensor:
     if backend == "reference":
         emissions, mask, *parameters = lattice.scores()
         return _reference_losses(emissions, tags, mask, *parameters)
-    watched = _watched()
-    emissions, mask, *parameters = lattice.scores() if watched else _scores(lattice, backend)
-    compute = _OPERATORS.loss if watched else _kernel("forward")
-    losses = compute(emissions, tags, mask, *parameters, backend)[0]
+    if _watched():
+        emissions, *rest = lattice.scores()
+        losses = _OPERATORS.loss(emissions, tags, *rest, backend)[0]
+    else:
+        given = _unwatched(lattice, backend)
+        losses = _module(backend, lattice.emissions).forward(given[0], tags, *given[1:])[0]
     return losses
 
 
-def _scores(lattice: Lattice, backend: str) -> Scores:
-    """The lattice's scores where no gradients are wanted: by the backend's own way, if it has a faster one."""
-    module = _module(backend, lattice.emissions)
-    if lattice.illegal is None or not hasattr(module, "exclude"):
-        return lattice.scores()
-    parameters: tuple[Tensor, Tensor, Tensor] = module.exclude(*lattice[2:5], lattice.illegal)
-    return lattice.emissions, lattice.mask, *parameters
+def _unwatched(lattice: Lattice, backend: str) -> Lattice | Scores:
+    """What a backend is given past the operators: one that excludes by itself, as on a GPU, what is illegal, too."""
+    return lattice if getattr(_module(backend, lattice.emissions), "EXCLUDES", False) else lattice.scores()
 
 
 def _goes_alone(lattice: Lattice, backend: str) -> bool:
@@ -235,6 +233,17 @@ class _Loss(torch.autograd.Function):
         return None, None, None, gradients[0], None, *gradients[1:]
 
 
+class _Asked(NamedTuple):
+    """What a reduced loss takes besides the scores, which alone have gradients; and where it leaves the losses (B,)."""
+
+    tags: Tensor
+    mask: Tensor
+    illegal: Illegal | None
+    mean: bool
+    backend: str
+    losses: list[Tensor]
+
+
 class _ReducedLoss(torch.autograd.Function):
     """Sum or mean of the losses, with its gradients at once: going back is a multiplication.
 
@@ -242,14 +251,12 @@ class _ReducedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, found: list[Tensor], tags: Tensor, illegal: Illegal | None, backend: str, mean: bool, *given: Any
-    ) -> Tensor:
+    def forward(ctx: Any, asked: _Asked, *scores: Tensor) -> Tensor:
         reduced: Tensor
-        reduced, losses, ctx.gradients = _at_once(tags, illegal, backend, mean, given)
-        found.append(losses)
-        ctx.save_for_backward(tags, *given)
-        ctx.illegal, ctx.backend, ctx.mean = illegal, backend, mean
+        reduced, losses, ctx.gradients = _at_once(asked, scores)
+        asked.losses.append(losses)
+        ctx.save_for_backward(*scores)
+        ctx.asked = asked
         return reduced
 
     @staticmethod
@@ -259,24 +266,25 @@ class _ReducedLoss(torch.autograd.Function):
             gradients = _ReducedLoss._differentiable(ctx, upstream)
         else:
             if gradients is None:
-                tags, *given = ctx.saved_tensors
-                gradients = _at_once(tags, ctx.illegal, ctx.backend, ctx.mean, given)[2]
+                gradients = _at_once(ctx.asked, ctx.saved_tensors)[2]
             _scale(gradients, upstream)
-        return None, None, None, None, None, gradients[0], None, *gradients[1:]
+        return None, *gradients
 
     @staticmethod
     def _differentiable(ctx: Any, upstream: Tensor) -> Any:
         """The gradients through operators, which have gradients themselves."""
-        tags, *given = ctx.saved_tensors
-        emissions, mask, *parameters = Lattice(*given[:5], ctx.illegal).scores()  # type: ignore[call-arg]
+        tags, mask, illegal, mean, backend, _ = ctx.asked
+        emissions, transitions, start, end = ctx.saved_tensors
+        emissions, _, *parameters = Lattice(emissions, mask, transitions, start, end, illegal).scores()
         with torch.no_grad():
-            saved = _module(ctx.backend, emissions).forward(emissions, tags, mask, *parameters)[1]
-        each = (upstream / len(mask) if ctx.mean else upstream).expand(len(mask))
-        return _OPERATORS.loss_backward(each, saved, emissions, tags, mask, *parameters, ctx.backend)
+            saved = _module(backend, emissions).forward(emissions, tags, mask, *parameters)[1]
+        each = (upstream / len(mask) if mean else upstream).expand(len(mask))
+        return _OPERATORS.loss_backward(each, saved, emissions, tags, mask, *parameters, backend)
 
 
-def _at_once(tags: Tensor, illegal: Illegal | None, backend: str, mean: bool, given: Sequence[Tensor]) -> Any:
-    emissions, mask, *parameters = given
+def _at_once(asked: _Asked, scores: Sequence[Tensor]) -> Any:
+    tags, mask, illegal, mean, backend, _ = asked
+    emissions, *parameters = scores
     compute = _module(backend, emissions).loss_and_gradients
     return compute(emissions, tags, mask, *parameters, illegal, mean=mean)
 

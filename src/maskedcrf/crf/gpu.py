@@ -14,12 +14,15 @@ import triton
 from torch import Tensor
 
 from maskedcrf.crf import gpu_paths, gpu_shares, gpu_sums, gpu_wide, reference
+from maskedcrf.crf.lattice import Illegal
 from maskedcrf.crf.reference import PAD, Paths
 
 RESIDENT = 64
 """Up to this many tags the transitions stay in registers."""
 WARPS = {16: 1, 32: 1, 64: 4}
 """Warps of a scan, by its width."""
+EXCLUDES = True
+"""These functions may be given what is illegal, as `Lattice` has it, after the scores."""
 ASKED, SUM, MEAN = 0, 1, 2
 """What rows weigh in the gradients: what is asked for, 1, or 1 / B."""
 
@@ -38,23 +41,42 @@ class Gradients(NamedTuple):
 
 
 def forward(
-    emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
+    emissions: Tensor,
+    tags: Tensor | None,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    illegal: Illegal | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(B,): log Z less the score of `tags`, or log Z without them; and what `backward` needs to be given."""
     losses, saved = emissions.new_empty(len(emissions)), empty_saved(emissions)
     if len(emissions):
-        lattice = _contiguous(emissions, tags, mask, transitions, start, end)
-        _scan(*lattice, losses, saved, _after(saved, emissions))
+        given = _given(emissions, tags, mask, transitions, start, end, illegal)
+        _scan(given, losses, saved, _after(saved, emissions))
     return losses, saved
 
 
-Given = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Tensor]
+class Given(NamedTuple):
+    """What every kernel takes: nine tensors, contiguous, and which of them count. The mask stands in for the rest."""
+
+    tensors: tuple[Tensor, ...]
+    tagged: bool
+    masked: bool
 
 
-def _contiguous(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> Given:
-    transitions, start, end = (part.contiguous() for part in parameters)
-    gold = None if tags is None else tags.contiguous()
-    return emissions.contiguous(), gold, mask.contiguous(), transitions, start, end
+def _given(
+    emissions: Tensor,
+    tags: Tensor | None,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    illegal: Illegal | None = None,
+) -> Given:
+    gold, out = mask if tags is None else tags, (mask, mask, mask) if illegal is None else illegal
+    tensors = (emissions, gold, mask, transitions, start, end, *out)
+    return Given(tuple([one.contiguous() for one in tensors]), tags is not None, illegal is not None)
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
@@ -78,31 +100,21 @@ def _after(saved: Tensor, emissions: Tensor) -> Tensor:
     return saved[_regions_size(emissions) :].view(emissions.dtype)
 
 
-def _scan(
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
-    losses: Tensor,
-    saved: Tensor,
-    after: Tensor,
-) -> None:
-    """Both scans of every row; all contiguous."""
-    rows, length, size = emissions.shape
-    gold = mask if tags is None else tags
-    lattice = (emissions, gold, mask, transitions, start, end, losses, saved, after)
-    width, tagged = _width(size), tags is not None
-    with torch.cuda.device_of(emissions):
-        if size <= RESIDENT:
-            constants = {"size": size, "width": width, "tagged": tagged}
-            _launch(gpu_sums.scan, (rows, 2), lattice, (rows, length), WARPS[width], constants)
-            return
-        scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
-        _launch(gpu_wide.spread_out, (size,), (transitions, scratch), (), 4, {"size": size, "width": width})
-        constants = {"size": size, "width": width, "chunk": 32, "tagged": tagged}
-        _launch(gpu_wide.scan_wide, (rows, 2), (*lattice, scratch), (rows, length), width // 32, constants)
+def _scan(given: Given, losses: Tensor, saved: Tensor, after: Tensor) -> None:
+    """Both scans of every row."""
+    rows, length, size = given.tensors[0].shape
+    width, flags = _width(size), {"tagged": given.tagged, "masked": given.masked}
+    tensors = (*given.tensors, losses, saved, after)
+    if size <= RESIDENT:
+        constants = {"size": size, "width": width, **flags}
+        _launch(gpu_sums.scan, (rows, 2, 1), tensors, (rows, length), WARPS[width], constants)
+        return
+    scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
+    steps = (given.tensors[3], given.tensors[6], scratch)
+    constants = {"size": size, "width": width, "masked": given.masked}
+    _launch(gpu_wide.spread_out, (size, 1, 1), steps, (), 4, constants)
+    constants = {"size": size, "width": width, "chunk": 32, **flags}
+    _launch(gpu_wide.scan_wide, (rows, 2, 1), (*tensors, scratch), (rows, length), width // 32, constants)
 
 
 def backward(
@@ -119,8 +131,8 @@ def backward(
     gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
         return Gradients(gradients.emissions, *(part.zero_() for part in gradients[1:]))
-    lattice = _contiguous(emissions, tags, mask, transitions, start, end)
-    partials = _shares(upstream.contiguous(), saved, _after(saved, emissions), *lattice, out=gradients.emissions)
+    given = _given(emissions, tags, mask, transitions, start, end)
+    partials = _shares(given, upstream.contiguous(), saved, _after(saved, emissions), out=gradients.emissions)
     _fold(partials, gradients, upstream, upstream, ASKED)
     return gradients
 
@@ -132,7 +144,7 @@ def loss_and_gradients(
     transitions: Tensor,
     start: Tensor,
     end: Tensor,
-    illegal: tuple[Tensor, Tensor, Tensor] | None,
+    illegal: Illegal | None,
     *,
     mean: bool,
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -140,35 +152,18 @@ def loss_and_gradients(
 
     The emissions' gradient takes the place of the backward scan's masses, which nobody needs afterwards.
     """
-    parameters = exclude(transitions, start, end, illegal)
     losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
-    gradients = _empty_gradients(emissions, *parameters)
+    gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
         return reduced.fill_(torch.nan if mean else 0.0), losses, [part.zero_() for part in gradients]
-    lattice = _contiguous(emissions, tags, mask, *parameters)
+    given = _given(emissions, tags, mask, transitions, start, end, illegal)
     saved = emissions.new_empty(_regions_size(emissions), dtype=torch.float64)
     after = gradients.emissions
-    _scan(*lattice, losses, saved, after)
+    _scan(given, losses, saved, after)
     weights = MEAN if mean else SUM
-    partials = _shares(losses, saved, after, *lattice, out=after, even=weights)
+    partials = _shares(given, losses, saved, after, out=after, even=weights)
     _fold(partials, gradients, losses, reduced, weights)
     return reduced, losses, list(gradients)
-
-
-def exclude(
-    transitions: Tensor, start: Tensor, end: Tensor, illegal: tuple[Tensor, Tensor, Tensor] | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The parameters, -inf where illegal, contiguous; in one launch."""
-    given = (transitions.contiguous(), start.contiguous(), end.contiguous())
-    if illegal is None:
-        return given
-    result = torch.empty_like(given[0]), torch.empty_like(given[1]), torch.empty_like(given[2])
-    size = len(start)
-    every, block = size * size + size, 256 if size <= 16 else 1024
-    with torch.cuda.device_of(start):
-        constants = {"size": size, "block": block}
-        _launch(gpu_shares.exclude, (-(-every // block),), (*given, *illegal, *result), (), 4, constants)
-    return result
 
 
 def _empty_gradients(emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Gradients:
@@ -185,41 +180,35 @@ def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tenso
     losses, saved = forward(emissions, None, mask, transitions, start, end)
     shares = torch.empty_like(emissions, memory_format=torch.contiguous_format)
     if len(emissions):
-        lattice = _contiguous(emissions, None, mask, transitions, start, end)
-        _shares(losses, saved, _after(saved, emissions), *lattice, out=shares, even=SUM, steps=False)
+        given = _given(emissions, None, mask, transitions, start, end)
+        _shares(given, losses, saved, _after(saved, emissions), out=shares, even=SUM, steps=False)
     return shares
 
 
 def _shares(
+    given: Given,
     upstream: Tensor,
     saved: Tensor,
     after: Tensor,
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
     *,
     out: Tensor,
     even: int = ASKED,
     steps: bool = True,
 ) -> Tensor:
     """(programs, D * D + 2 D): the parameters' gradients in parts; the emissions' go to `out`. All contiguous."""
-    rows, length, size = emissions.shape
+    rows, length, size = given.tensors[0].shape
     width = _width(size)
     tile = min(width, max(8, 4096 // width))
     tiles = -(-size // tile)
-    most = max(1, min(rows * length, (2048 if width <= 16 else 256) // tiles))
+    most = max(1, min(rows * length, (2048 if width <= 16 else 192) // tiles))
     chunk = -(-rows * length // most)
     programs = -(-rows * length // chunk)
     partials = saved.new_empty((programs, size * size + 2 * size) if steps else (1, 1))
-    gold = mask if tags is None else tags
-    lattice = (upstream, saved, after, emissions, gold, mask, transitions, start, end, out, partials)
-    constants = {"size": size, "width": width, "tile": tile, "tagged": tags is not None, "sums": steps, "even": even}
+    tensors = (upstream, saved, after, *given.tensors, out, partials)
+    flags = {"tagged": given.tagged, "masked": given.masked, "sums": steps, "even": even}
+    constants = {"size": size, "width": width, "tile": tile, **flags}
     warps = 1 if width <= 16 else 4
-    with torch.cuda.device_of(emissions):
-        _launch(gpu_shares.shares, (programs, tiles), lattice, (rows, length, chunk), warps, constants)
+    _launch(gpu_shares.shares, (programs, tiles, 1), tensors, (rows, length, chunk), warps, constants)
     return partials
 
 
@@ -230,32 +219,43 @@ def _fold(partials: Tensor, gradients: Gradients, losses: Tensor, reduced: Tenso
     cells = 16 if every < 4096 else 64
     constants = {"size": size, "many": 2048 // cells, "cells": cells, "even": even}
     tensors = (partials, *gradients[1:], losses, reduced)
-    with torch.cuda.device_of(partials):
-        _launch(gpu_shares.fold, (-(-every // cells),), tensors, (len(partials), len(losses)), 4, constants)
+    _launch(gpu_shares.fold, (-(-every // cells), 1, 1), tensors, (len(partials), len(losses)), 4, constants)
 
 
 def _launch(
-    kernel: Any, grid: tuple[int, ...], tensors: Sequence[Tensor], numbers: tuple[int, ...], warps: int, constants: Any
+    kernel: Any,
+    grid: tuple[int, int, int],
+    tensors: Sequence[Tensor],
+    numbers: tuple[int, ...],
+    warps: int,
+    constants: dict[str, Any],
 ) -> None:
-    """Run a kernel whose arguments are tensors, then numbers, then constants.
+    """Run a kernel whose arguments are tensors, then numbers, then constants, on the device of the tensors.
 
     Triton's own way there takes 20 us of the host, to find out what was compiled before. Tensors that do not begin
     at a multiple of 16 bytes need code of their own, and go that way.
     """
+    device = tensors[0].get_device()
+    if device >= 0 and device != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            _launch(kernel, grid, tensors, numbers, warps, constants)
+        return
     addresses = 0
     for tensor in tensors:
         addresses |= tensor.data_ptr()
-    key = (kernel, tensors[0].device, warps, *constants.values(), *(tensor.dtype for tensor in tensors))
+    key = (kernel, device, warps, *constants.values(), *[tensor.dtype for tensor in tensors])
     known = _compiled.get(key) if addresses % 16 == 0 else None
     if known is not None:
-        known[(*grid, 1, 1)[:3]](*tensors, *numbers, *constants.values())
+        known[grid](*tensors, *numbers, *constants.values())
         return
     compiled = kernel[grid](*tensors, *numbers, **constants, num_warps=warps)
     if addresses % 16 == 0 and _DIRECT:
         _compiled[key] = compiled
 
 
-def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Paths:
+def viterbi(
+    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, illegal: Illegal | None = None
+) -> Paths:
     """Tags (B, T) and score (B,) of the best legal path; of equals, the one with the lowest ids from the end."""
     rows, length, size = emissions.shape
     tags = torch.empty((rows, length), dtype=torch.int64, device=emissions.device)
@@ -264,17 +264,16 @@ def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
         return Paths(tags, scores)
     kind = torch.uint8 if size <= 256 else torch.int16
     pointers = torch.empty((rows, length, size), dtype=kind, device=emissions.device)
-    parts = [part.contiguous() for part in (emissions, mask, transitions, start, end)]
-    parts += [tags, scores, pointers]
+    (one, _, *others), _, masked = _given(emissions, None, mask, transitions, start, end, illegal)
+    tensors = [one, *others, tags, scores, pointers]
     width = _width(size)
-    with torch.cuda.device_of(emissions):
-        if size <= RESIDENT:
-            constants = {"size": size, "width": width, "pad": PAD}
-            _launch(gpu_paths.viterbi, (rows,), parts, (length,), WARPS[width], constants)
-        else:
-            parts.append(torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device))
-            constants = {"size": size, "width": width, "chunk": 16, "pad": PAD}
-            _launch(gpu_paths.viterbi_wide, (rows,), parts, (length,), width // 32, constants)
+    if size <= RESIDENT:
+        constants = {"size": size, "width": width, "pad": PAD, "masked": masked}
+        _launch(gpu_paths.viterbi, (rows, 1, 1), tensors, (length,), WARPS[width], constants)
+    else:
+        tensors.append(torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device))
+        constants = {"size": size, "width": width, "chunk": 16, "pad": PAD, "masked": masked}
+        _launch(gpu_paths.viterbi_wide, (rows, 1, 1), tensors, (length,), width // 32, constants)
     return Paths(tags, scores)
 
 

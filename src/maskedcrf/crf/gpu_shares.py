@@ -7,7 +7,7 @@
 import triton
 import triton.language as tl
 
-from maskedcrf.crf.gpu_sums import NONE, ROW, exp2, power, regions, split, unpack
+from maskedcrf.crf.gpu_sums import NONE, ROW, exp2, legal, power, regions, split, unpack
 
 
 @triton.jit
@@ -31,6 +31,9 @@ def shares(
     transitions,
     start,
     end,
+    illegal,
+    illegal_start,
+    illegal_end,
     d_emissions,
     partials,
     rows,
@@ -40,6 +43,7 @@ def shares(
     width: tl.constexpr,
     tile: tl.constexpr,
     tagged: tl.constexpr,
+    masked: tl.constexpr,
     sums: tl.constexpr,
     even: tl.constexpr,
 ):
@@ -52,9 +56,9 @@ def shares(
     to = tl.program_id(1) * tile + tl.arange(0, tile)
     inside = to < size
     square = (index[:, None] < size) & inside[None, :]
-    scores = tl.load(transitions + index[:, None] * size + to[None, :], mask=square, other=NONE)
+    scores = legal(transitions, illegal, index[:, None] * size + to[None, :], square, masked)
     steps, shifts = split(scores)
-    starts = tl.load(start + to, mask=inside, other=NONE)
+    starts = legal(start, illegal_start, to, inside, masked)
     begin_mantissa, begin_exponent = split(starts)
     offsets, previous, exponents, masses = regions(saved, rows, length, size, after.dtype.element_ty)
     positions = rows.to(tl.int64) * length
@@ -107,7 +111,7 @@ def shares(
         tl.debug_barrier()  # every thread has read what is overwritten if `d_emissions` is `after`
         tl.store(d_emissions + n * size + to, gradient.to(d_emissions.dtype.element_ty), mask=inside)
     if sums:
-        ends = tl.load(end + to, mask=inside, other=NONE)
+        ends = legal(end, illegal_end, to, inside, masked)
         partials += tl.program_id(0).to(tl.int64) * (size * size + 2 * size)
         tl.store(partials + index[:, None] * size + to[None, :], tl.where(scores > NONE, d_steps, 0.0), mask=square)
         tl.store(partials + size * size + to, tl.where(starts > NONE, d_start, 0.0), mask=inside)
@@ -152,22 +156,3 @@ def fold(
             if even == 2:
                 value /= rows
             tl.store(reduced, value.to(reduced.dtype.element_ty))
-
-
-@triton.jit
-def exclude(
-    transitions, start, end, illegal, illegal_start, illegal_end, to, to_start, to_end,
-    size: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    """The parameters, -inf where a step, a start or an end is illegal."""
-    cell = tl.program_id(0) * block + tl.arange(0, block)
-    square: tl.constexpr = size * size
-    inside = cell < square
-    out = tl.load(illegal + cell, mask=inside, other=0) != 0
-    tl.store(to + cell, tl.where(out, NONE, tl.load(transitions + cell, mask=inside, other=0.0)), mask=inside)
-    edge = cell - square
-    inside = (edge >= 0) & (edge < size)
-    out = tl.load(illegal_start + edge, mask=inside, other=0) != 0
-    tl.store(to_start + edge, tl.where(out, NONE, tl.load(start + edge, mask=inside, other=0.0)), mask=inside)
-    out = tl.load(illegal_end + edge, mask=inside, other=0) != 0
-    tl.store(to_end + edge, tl.where(out, NONE, tl.load(end + edge, mask=inside, other=0.0)), mask=inside)

@@ -56,6 +56,15 @@ def split(scores):
 
 
 @triton.jit
+def legal(scores, illegal, cell, inside, masked: tl.constexpr):
+    """The scores of these cells: -inf outside and, if `masked`, where a step, a start or an end is illegal."""
+    found = tl.load(scores + cell, mask=inside, other=NONE)
+    if masked:
+        found = tl.where(tl.load(illegal + cell, mask=inside, other=0) != 0, NONE, found)
+    return found
+
+
+@triton.jit
 def power(exponent):
     """Two to a whole `exponent` < 1024 as float64, 0 below the range; built from its bits."""
     biased = tl.maximum(exponent, -1023.0) + 12583935.0  # 1.5 * 2**23 + 1023: the sum ends in the bits of 2**e
@@ -176,7 +185,7 @@ def look(emissions, tags, mask, position, inside, index, size: tl.constexpr, tag
 
 
 @triton.jit
-def collect(gold, seen, transitions, index, forth, size: tl.constexpr):
+def collect(gold, seen, steps, index, forth, size: tl.constexpr, masked: tl.constexpr):
     """The gold path's scores (J,) with one position more; its step is added when its load has come in."""
     sums, waiting, unknown, before = gold
     scores, on, tag = seen
@@ -184,9 +193,10 @@ def collect(gold, seen, transitions, index, forth, size: tl.constexpr):
     sums += tl.where((index == tag) & on, scores.to(tl.float64), 0.0) + tl.where(index == 0, waiting, 0.0)
     linked = on & known & (before >= 0)
     there = tl.where(forth, before * size + tag, tag * size + before)
-    waiting = tl.load(transitions + tl.where(linked, there, 0), mask=linked, other=0.0).to(tl.float64)
+    transitions, illegal = steps
+    waiting = tl.where(linked, legal(transitions, illegal, tl.where(linked, there, 0), linked, masked), 0.0)
     unknown = unknown | (on & (known == 0))
-    return sums, waiting, unknown, tl.where(on, tl.where(known, tag, -1), before)
+    return sums, waiting.to(tl.float64), unknown, tl.where(on, tl.where(known, tag, -1), before)
 
 
 @triton.jit
@@ -204,11 +214,14 @@ def keep(state, place, position, write, index, size: tl.constexpr):
 
 
 @triton.jit
-def advance(state, gold, seen, place, position, tile, forth, index, size: tl.constexpr, tagged: tl.constexpr):
+def advance(
+    state, gold, seen, place, position, tile, given, forth, index,
+    size: tl.constexpr, tagged: tl.constexpr, masked: tl.constexpr,
+):  # fmt: skip
     """State and gold moved over one position, if it is on, and stored."""
     mantissa, exponent, offset, before = state
     scores, on, _ = seen
-    transitions, steps, shifts = tile
+    steps, shifts = tile
     factor, raised, common = weigh(tl.where(on, scores, NONE))
     moved, lifted = step(mantissa, exponent, steps, shifts, factor, raised)
     mantissa = tl.where(on, moved, mantissa)
@@ -216,7 +229,7 @@ def advance(state, gold, seen, place, position, tile, forth, index, size: tl.con
     offset = tl.where(on, offset + common, offset)
     keep((mantissa, exponent, offset, before), place, position, on, index, size)
     if tagged:
-        gold = collect(gold, seen, transitions, index, forth, size)
+        gold = collect(gold, seen, given, index, forth, size, masked)
     return (mantissa, exponent, offset, tl.where(on, position, before)), gold
 
 
@@ -246,6 +259,9 @@ def scan(
     transitions,
     start,
     end,
+    illegal,
+    illegal_start,
+    illegal_end,
     losses,
     saved,
     after,
@@ -254,6 +270,7 @@ def scan(
     size: tl.constexpr,
     width: tl.constexpr,
     tagged: tl.constexpr,
+    masked: tl.constexpr,
 ):
     """Both recursions of one row, one program each, transitions in registers; width is size rounded up.
 
@@ -271,14 +288,14 @@ def scan(
     index = tl.arange(0, width)
     square = (index[:, None] < size) & (index[None, :] < size)
     # Turned after the load, so that in both directions a tag's predecessors are summed within a thread.
-    plain = tl.load(transitions + index[:, None] * size + index[None, :], mask=square, other=NONE)
-    steps, shifts = split(tl.where(forth, plain, tl.trans(plain)))
-    tile = transitions, steps, shifts
+    plain = legal(transitions, illegal, index[:, None] * size + index[None, :], square, masked)
+    tile = split(tl.where(forth, plain, tl.trans(plain)))
+    given = transitions, illegal
     first, last, count = extent(mask, length)
     origin = tl.where(forth, first, last)
     span = last - first
-    opening = tl.load(start + index, mask=index < size, other=NONE)
-    closing = tl.load(end + index, mask=index < size, other=NONE)
+    opening = legal(start, illegal_start, index, index < size, masked)
+    closing = legal(end, illegal_end, index, index < size, masked)
 
     seen = look(emissions, tags, mask, origin, count > 0, index, size, tagged)
     scores, on, tag = seen
@@ -291,7 +308,7 @@ def scan(
     state = mantissa, exponent, offset, origin
     gold = tl.zeros((width,), tl.float64), offset * 0, on & (on == 0), tag * 0 - 1
     if tagged:
-        gold = collect(gold, seen, transitions, index, forth, size)
+        gold = collect(gold, seen, given, index, forth, size, masked)
 
     # Loads of the next two positions are under way while two are worked on.
     one = look(emissions, tags, mask, origin + sign, span >= 1, index, size, tagged)
@@ -300,8 +317,9 @@ def scan(
         position = origin + sign * moved
         next_one = look(emissions, tags, mask, position + 2 * sign, moved + 2 <= span, index, size, tagged)
         next_two = look(emissions, tags, mask, position + 3 * sign, moved + 3 <= span, index, size, tagged)
-        state, gold = advance(state, gold, one, place, position, tile, forth, index, size, tagged)
-        state, gold = advance(state, gold, two, place, position + sign, tile, forth, index, size, tagged)
+        state, gold = advance(state, gold, one, place, position, tile, given, forth, index, size, tagged, masked)
+        position += sign
+        state, gold = advance(state, gold, two, place, position, tile, given, forth, index, size, tagged, masked)
         one, two = next_one, next_two
         if moved % 64 == 1:  # often enough for exponents to stay exact
             mantissa, exponent, offset, before = state
