@@ -78,18 +78,19 @@ def test_training_stops_when_dev_stops_improving_and_keeps_the_best(monkeypatch)
         assert torch.equal(value, seen[1][name])
 
 
-def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path):
-    whole = make_run(checkpoint_steps=1)
+@pytest.mark.parametrize("average", [None, 0.9])
+def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path, average):
+    whole = make_run(checkpoint_steps=1, average=average)
     list(loop.run_epochs(whole))
     for stop in (1, 4, 5, 11):  # inside an epoch, at its end, after it, before the last step
         work = tmp_path / str(stop)
         work.mkdir()
-        first = make_run(work, checkpoint_steps=1)
+        first = make_run(work, checkpoint_steps=1, average=average)
         for event in loop.run_epochs(first):
             # The generator stands before the checkpoint of the step it tells of.
             if isinstance(event, loop.Step) and event.step == stop + 1:
                 break
-        second = make_run(work, checkpoint_steps=1)
+        second = make_run(work, checkpoint_steps=1, average=average)
         loop.resume(second)
         assert second.state.step == stop
         list(loop.run_epochs(second))
@@ -97,6 +98,33 @@ def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path):
             assert torch.equal(value, whole.model.state_dict()[name]), (stop, name)
         timeless = [[{**entry, "seconds": 0} for entry in run.state.history] for run in (whole, second)]
         assert timeless[0] == timeless[1]
+
+
+def test_the_average_is_scored_and_kept_and_leaves_the_training_alone():
+    plain, averaged = make_run(epochs=1), make_run(epochs=1, average=0.5)
+    expected = {name: value.double() for name, value in weights(averaged.model).items()}
+    for step, (one, other) in enumerate(zip(loop.run_epochs(plain), loop.run_epochs(averaged), strict=True), start=1):
+        if isinstance(one, loop.Step):
+            assert torch.equal(one.loss, other.loss)
+            decay = min(0.5, step / (step + 9))
+            for name, value in plain.model.state_dict().items():
+                expected[name] = decay * expected[name] + (1 - decay) * value.double()
+        else:
+            for name, value in plain.model.state_dict().items():
+                assert torch.equal(value, averaged.model.state_dict()[name]), "its own again after the scores"
+    for name, value in averaged.model.state_dict().items():
+        torch.testing.assert_close(value.double(), expected[name], atol=1e-6, rtol=1e-5)
+    assert any(
+        not torch.equal(value, plain.model.state_dict()[name]) for name, value in weights(averaged.model).items()
+    )
+
+
+def test_without_dev_the_model_ends_with_the_average():
+    tagger, plain = (
+        Tagger.train(corpus(20), **{**SMALL, "epochs": 1, "dev_fraction": 0, "average": average})
+        for average in (0.99, None)
+    )
+    assert not torch.equal(tagger.model.linear.weight, plain.model.linear.weight)
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path):

@@ -53,6 +53,7 @@ def save_checkpoint(
     model: TaggerModel,
     optimiser: torch.optim.Optimizer,
     best: dict[str, Tensor] | None,
+    average: dict[str, Tensor],
     fingerprint: str,
 ) -> None:
     """Write the checkpoint of this step, then delete older ones; if it cannot be written the last good one stays."""
@@ -63,15 +64,22 @@ def save_checkpoint(
         save_file(tensors, aside / "optimiser.safetensors")
         if best is not None:
             save_file(best, aside / "best.safetensors")
+        if average:
+            save_file(average, aside / "average.safetensors")
         write_json(aside / "state.json", {"fingerprint": fingerprint, "groups": groups, "state": asdict(state)})
     for older in _checkpoints(work)[:-1]:
         shutil.rmtree(older, ignore_errors=True)
 
 
 def load_checkpoint(
-    work: Path, *, model: TaggerModel, optimiser: torch.optim.Optimizer, fingerprint: str
+    work: Path,
+    *,
+    model: TaggerModel,
+    optimiser: torch.optim.Optimizer,
+    average: dict[str, Tensor],
+    fingerprint: str,
 ) -> tuple[State, dict[str, Tensor] | None]:
-    """Put model and optimiser back to the newest checkpoint; a fresh state where there is none."""
+    """Put model, optimiser and average back to the newest checkpoint; a fresh state where there is none."""
     found = _checkpoints(work)
     if not found:
         return State(), None
@@ -84,6 +92,9 @@ def load_checkpoint(
     try:
         model.load_state_dict(load_file(newest / "model.safetensors"))
         restore_optimiser(optimiser, load_file(newest / "optimiser.safetensors"), saved["groups"])
+        averaged = load_file(newest / "average.safetensors") if average else {}
+        for name, value in average.items():
+            value.copy_(averaged[name])
         best = load_file(newest / "best.safetensors") if (newest / "best.safetensors").exists() else None
         return State(**saved["state"]), best
     except (SafetensorError, RuntimeError, TypeError, KeyError) as error:

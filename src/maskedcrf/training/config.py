@@ -123,6 +123,8 @@ class Settings(_Frozen):
     """Sentences a step."""
     batch_tokens: int = Field(default=16384, ge=1)
     """Padded tokens in one forward pass; a batch with more is cut, and its gradients add up to the same."""
+    average: float | None = Field(default=None, gt=0, lt=1)
+    """Score and keep a moving average of the weights, of this decay a step, such as 0.999; none if left out."""
     dev_fraction: float = Field(default=0.1, ge=0, lt=1)
     """Share of train kept for dev where no dev is given; 0 for none."""
     split_seed: int = Field(default=0, ge=0)

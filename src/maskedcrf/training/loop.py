@@ -20,6 +20,7 @@ from maskedcrf.data.batching import prediction_batches, training_batches
 from maskedcrf.tagger.folder import plain_state
 from maskedcrf.tagger.model import Features, TaggerModel, to_device
 from maskedcrf.tagger.scoring import score
+from maskedcrf.training import average
 from maskedcrf.training.checkpoint import State, load_checkpoint, save_checkpoint
 from maskedcrf.training.config import Settings
 from maskedcrf.training.examples import Corpus
@@ -70,6 +71,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.optimiser = build_optimiser(self.model, self.settings.optim)
+        self.average = average.begun(self.model) if self.settings.average else {}
         dtype = _precision(self.settings, self.model.device)
         self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
         self.dtype = dtype
@@ -82,11 +84,11 @@ def resume(run: Run) -> None:
     """Put the run back to where its last checkpoint was, if there is one."""
     if run.work is not None:
         run.state, run.best = load_checkpoint(
-            run.work, model=run.model, optimiser=run.optimiser, fingerprint=run.fingerprint
+            run.work, model=run.model, optimiser=run.optimiser, average=run.average, fingerprint=run.fingerprint
         )
         if run.state.scaler:
             run.scaler.load_state_dict(run.state.scaler)
-    run.processes.from_first(run.model.state_dict().values())
+    run.processes.from_first([*run.model.state_dict().values(), *run.average.values()])
 
 
 def run_epochs(run: Run) -> Iterator[Step | Epoch]:
@@ -105,7 +107,8 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
             ends = state.step % run.steps_an_epoch == 0 or state.step == run.total
             if ends:
                 trained = (state.step - 1) % run.steps_an_epoch + 1
-                _close_epoch(run, epoch + 1, loss=float(loss_sum) / trained, started=started)
+                with average.in_place(run.average, run.model):
+                    _close_epoch(run, epoch + 1, loss=float(loss_sum) / trained, started=started)
                 loss_sum.zero_()
                 yield Epoch(state.history[-1])
             if ends or (settings.checkpoint_steps and state.step % settings.checkpoint_steps == 0):
@@ -113,6 +116,8 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
                 _save(run)
     if run.best is not None:
         run.model.load_state_dict(run.best)
+    else:
+        average.put(run.average, run.model)
 
 
 def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
@@ -137,6 +142,8 @@ def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
     run.scaler.step(run.optimiser)
     run.scaler.update()
+    if settings.average:
+        average.update(run.average, run.model, decay=settings.average, step=run.state.step + 1)
     return total
 
 
@@ -188,6 +195,7 @@ def _save(run: Run) -> None:
             model=run.model,
             optimiser=run.optimiser,
             best=run.best,
+            average=run.average,
             fingerprint=run.fingerprint,
         )
 
