@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.claims import LINKS, Claim
+from experiments.level import how_far, tuning
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
-from experiments.run import tuned
 from experiments.statistics import Evidence, rank_correlation, tally
 from experiments.tables import NOT_RUN, NOT_THERE, Cell, Number, Probability, Table, number
 
@@ -147,7 +147,7 @@ class Point(NamedTuple):
     @property
     def transformer(self) -> float:
         """1 with a transformer below, else 0."""
-        return float(any(name in self.setting.encoder for name in ("uer", "minilm", "bert")))
+        return float(any(name in self.setting.encoder for name in ("uer", "minilm", "bert", "tuned")))
 
     @property
     def bioes(self) -> float:
@@ -222,34 +222,7 @@ def _mean_gain(found: Sequence[Point], scheme: str) -> str:
     )
 
 
-def tuning(_: Evidence) -> Table:
-    """The settings that were tried on dev, and which were taken."""
-    rows: list[tuple[Cell, ...]] = []
-    for name, entry in tuned().items():
-        corpus, encoder = name.split("/")
-        for tried in sorted(entry["tried"], key=lambda each: -each["dev_f1"]):
-            settings = tried["settings"]
-            rates = settings["optim"]
-            rows.append(
-                (
-                    str(Setting(corpus, encoder)),
-                    settings["batch"],
-                    settings["epochs"],
-                    number(rates.get("encoder_rate"), "g") if "encoder_rate" in rates else NOT_THERE,
-                    number(rates.get("layer_decay"), ".2g") if "layer_decay" in rates else NOT_THERE,
-                    number(rates["head_rate"], "g"),
-                    number(tried["dev_f1"], ".1f"),
-                    "yes" if settings == entry["settings"] else "no",
-                )
-            )
-    columns = ("", "batch", "epochs", "encoder rate", "layer decay", "head rate", "dev F1", "taken")
-    note = (
-        "One run each of a plain CRF (seed 100, which no table uses), so that the choice favours the baseline if "
-        "anything; all heads, schemes and shares of train then use what was taken. Test was never looked at."
-    )
-    return Table("tuning", "Settings", columns, tuple(rows or [("all", *[None] * 7)]), note)
-
-
 def beyond_tables(evidence: Evidence) -> list[Table]:
     """All of them."""
-    return [make(evidence) for make in (significance, levels, illegal_mass, edges, calibration, when, tuning)]
+    made = (significance, levels, how_far, illegal_mass, edges, calibration, when, tuning)
+    return [make(evidence) for make in made]

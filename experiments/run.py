@@ -27,10 +27,13 @@ TUNED = Path(__file__).parent / "tuned.json"
 """What `experiments.tune` found best on dev."""
 
 
-def settings_of(run: Run, encoders: str) -> dict[str, Any]:
-    """Everything `Tagger.train` is told."""
-    chosen = json.loads(json.dumps(ENCODERS[run.encoder]).replace("{folder}", encoders))
-    chosen |= tuned().get(f"{run.corpus}/{FAMILY.get(run.encoder, run.encoder)}", {}).get("settings", {})
+def settings_of(run: Run, encoders: str, candidate: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Everything `Tagger.train` is told, with a candidate's settings in the place of the tuned ones if given."""
+    if candidate is None:
+        candidate = tuned().get(f"{run.corpus}/{FAMILY.get(run.encoder, run.encoder)}", {}).get("settings", {})
+    chosen = json.loads(json.dumps({**ENCODERS[run.encoder], **candidate}).replace("{folder}", encoders))
+    if "encoder" not in chosen:
+        raise LookupError(f"{run.name}: no encoder chosen yet: python -m experiments.tune --only {run.encoder}")
     if run.share < 1:
         chosen["minimum_steps"] = FEWEST_STEPS
     return {**chosen, **HEADS[run.head], "seed": run.seed, "scheme": run.scheme, "output_scheme": run.scheme}
@@ -112,8 +115,9 @@ def _without_paths(settings: dict[str, Any], encoders: str) -> Any:
 
 
 def pretrained(run: Run) -> bool:
-    """Whether the run's encoder has weights to be read."""
-    return "{folder}" in json.dumps(ENCODERS[run.encoder])
+    """Whether the run's encoder has weights to be read; one that tuning chooses always has."""
+    known = ENCODERS[run.encoder]
+    return not known or "{folder}" in json.dumps(known)
 
 
 def finished(folder: Path) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,9 @@
 """The settings of each corpus and encoder, chosen by dev F1 of a plain CRF: never by test, never in favour of the mask.
 
 python -m experiments.tune --corpora DIR --encoders DIR --jobs 16      (writes experiments/tuned.json)
+
+Every candidate is tried once, the best four with two more seeds, and the best mean is taken. What is in the file
+already is kept and not tried again.
 """
 
 from __future__ import annotations
@@ -9,27 +12,43 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
-from experiments.grid import CANDIDATES, Run
-from experiments.run import TUNED, corpus_of, policy_of, settings_of
+from experiments.candidates import CANDIDATES
+from experiments.grid import Run
+from experiments.run import TUNED, corpus_of, policy_of, settings_of, tuned
 
-SEED = 100
-"""Not one of the grid's seeds."""
+SEEDS = (100, 101, 102)
+"""None of them one of the grid's."""
+FINALISTS = 4
+
+Tried = list[dict[str, Any]]
+"""What runs reached: `dev_f1`, `epoch`, `seconds`, `settings`, and `seed` (the first if left out)."""
 
 
-def dev_score(corpus: str, encoder: str, candidate: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+class Trial(NamedTuple):
+    """One run: corpus and encoder, settings as JSON, seed."""
+
+    name: str
+    settings: str
+    seed: int
+
+
+def dev_score(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
     """Best dev F1 of one candidate, illegal segments retained, and how long it took."""
     import torch
 
     from maskedcrf import Tagger
 
     torch.set_num_threads(options.threads)
+    corpus, encoder = trial.name.split("/")
     given = corpus_of(corpus, options.corpora)
-    settings = {**settings_of(Run(corpus, encoder, "crf", SEED), options.encoders), **candidate}
+    settings = settings_of(Run(corpus, encoder, "crf", trial.seed), options.encoders, json.loads(trial.settings))
     tagger = Tagger.train(
         given.train, given.dev, bar=False, file_scheme=given.scheme, gold=policy_of(given), **settings
     )
@@ -38,37 +57,68 @@ def dev_score(corpus: str, encoder: str, candidate: dict[str, Any], options: arg
     return {"dev_f1": round(best["dev"]["retain"]["f1"], 3), "epoch": best["epoch"], "seconds": round(seconds, 1)}
 
 
-def chosen(found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
-    """Of each corpus and encoder the best candidate's settings, and what all of them reached."""
-    return {
-        name: {"settings": max(tried, key=lambda entry: entry["dev_f1"])["settings"], "tried": tried}
-        for name, tried in sorted(found.items())
-    }
+def by_settings(tried: Tried) -> dict[str, dict[int, float]]:
+    """Dev F1 of each candidate by seed."""
+    found: dict[str, dict[int, float]] = {}
+    for entry in tried:
+        found.setdefault(json.dumps(entry["settings"]), {})[entry.get("seed", SEEDS[0])] = entry["dev_f1"]
+    return found
 
 
-def tune(options: argparse.Namespace) -> int:
-    """Run all candidates side by side and write what was found; returns how many failed."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    failed = 0
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-        under_way = {
-            pool.submit(dev_score, corpus, encoder, candidate, options): (f"{corpus}/{encoder}", candidate)
-            for (corpus, encoder), candidates in CANDIDATES.items()
-            for candidate in candidates
-            if options.only in f"{corpus}/{encoder}"
-        }
-        for done in as_completed(under_way):
-            name, candidate = under_way[done]
-            if done.exception() is not None:
-                failed += 1
-                print(f"{name}: failed: {done.exception()}", file=sys.stderr)
-                continue
-            entry = {**done.result(), "settings": candidate}
-            print(name, json.dumps(entry), file=sys.stderr)
-            found.setdefault(name, []).append(entry)
-            # After each: whoever stops this early has the best so far.
-            TUNED.write_text(json.dumps(chosen(found), indent=1) + "\n", encoding="utf-8")
-    return failed
+def winner(tried: Tried) -> dict[str, Any]:
+    """The settings with the best mean, of those tried with the most seeds."""
+    found = by_settings(tried)
+    best = max(found, key=lambda settings: (len(found[settings]), fmean(found[settings].values())))
+    settings: dict[str, Any] = json.loads(best)
+    return settings
+
+
+def due(name: str, tried: Tried, failed: set[Trial]) -> list[Trial]:
+    """The runs that come next: every candidate once; when all have been tried, the best with the other seeds."""
+    corpus, encoder = name.split("/")
+    found = by_settings(tried)
+    first = {settings: scores[SEEDS[0]] for settings, scores in found.items() if SEEDS[0] in scores}
+    once = [Trial(name, json.dumps(candidate), SEEDS[0]) for candidate in CANDIDATES[corpus, encoder]]
+    missing = [trial for trial in once if trial.settings not in first and trial not in failed]
+    finalists = sorted(first, key=lambda settings: -first[settings])[:FINALISTS]
+    again = [Trial(name, settings, seed) for settings in finalists for seed in SEEDS[1:]]
+    return missing or [trial for trial in again if trial.seed not in found[trial.settings] and trial not in failed]
+
+
+def tune(options: argparse.Namespace, pool: Executor) -> int:
+    """Run what is due side by side, long runs first, and write what was found; returns how many failed."""
+    names = [name for name in map("/".join, CANDIDATES) if options.only in name]
+    found = {name: entry["tried"] for name, entry in tuned().items() if not (options.again and name in names)}
+    failed: set[Trial] = set()
+    waiting = [trial for name in names for trial in due(name, found.setdefault(name, []), failed)]
+    under_way: dict[Future[dict[str, Any]], Trial] = {}
+    deadline = time.monotonic() + 60 * options.budget
+    while True:
+        while waiting and len(under_way) < options.jobs and time.monotonic() < deadline:
+            trial = waiting.pop(0)
+            under_way[pool.submit(dev_score, trial, options)] = trial
+        if not under_way:
+            return len(failed)
+        for done in wait(under_way, return_when=FIRST_COMPLETED).done:
+            trial = under_way.pop(done)
+            if error := done.exception():
+                failed.add(trial)
+                print(f"{trial.name}: failed: {error}: {trial.settings}", file=sys.stderr)
+            else:
+                note(found, trial, done.result())
+            if trial.name not in {each.name for each in (*waiting, *under_way.values())}:
+                waiting = due(trial.name, found[trial.name], failed) + waiting
+
+
+def note(found: dict[str, Tried], trial: Trial, scores: dict[str, Any]) -> None:
+    """Take in one run and put the file in its place: whoever stops this early has the best so far."""
+    entry = {**scores, "seed": trial.seed, "settings": json.loads(trial.settings)}
+    print(trial.name, json.dumps(entry), file=sys.stderr)
+    found[trial.name].append(entry)
+    whole = {name: {"settings": winner(tried), "tried": tried} for name, tried in sorted(found.items()) if tried}
+    aside = TUNED.with_suffix(".part")
+    aside.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    aside.replace(TUNED)
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -78,8 +128,12 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of each run")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no run is begun")
     parser.add_argument("--only", default="", help="only corpus/encoder names that contain this")
-    return 1 if tune(parser.parse_args(given)) else 0
+    parser.add_argument("--again", action="store_true", help="forget what was tried of these names, and try it again")
+    options = parser.parse_args(given)
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        return 1 if tune(options, pool) else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+"""How far the small encoders go: the table and its verdict, from made-up results and from none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from synthetic_results import entry, synthetic
+
+from experiments import level
+from experiments.candidates import CANDIDATES
+from experiments.grid import LEVEL, Run
+from experiments.level import how_far, in_words, short_of, tuning, verdict
+from experiments.reading import Results, Score, Setting, read_paper
+from experiments.statistics import Evidence
+
+TUNED: dict[str, Any] = {
+    "weibo/tuned": {
+        "settings": CANDIDATES["weibo", "tuned"][0],
+        "tried": [
+            {"dev_f1": f1, "seed": seed, "settings": CANDIDATES["weibo", "tuned"][place]}
+            for place, seed, f1 in ((0, 100, 60.0), (1, 100, 58.0), (2, 100, 50.0), (0, 101, 64.0))
+        ],
+    }
+}
+
+
+def evidence(*runs: Run) -> Evidence:
+    entries = [*synthetic(("main",), size=30), *(entry(each, sentences=30) for each in runs)]
+    return Evidence(Results.of({each["name"]: each for each in entries}), read_paper())
+
+
+@pytest.fixture(autouse=True)
+def _tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(level, "tuned", lambda: TUNED)
+
+
+def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
+    given = evidence(*(Run("weibo", "tuned", "mcrf", seed) for seed in (1, 2)))
+    rows = {row[0]: row[1:] for row in how_far(given).rows}
+    paper, main, ours, recipe, tried = rows["Weibo"]
+    assert paper == Score(72.4, 66.5)
+    assert main == given.results.score(Setting("weibo", "uer"), "MCRF-training")
+    assert isinstance(ours, Score)
+    assert ours.runs == 2
+    assert recipe == in_words(CANDIDATES["weibo", "tuned"][0])
+    assert tried == 3
+    assert rows["MSRA"][2:] == (None, None, None)
+    assert rows["ATIS"][2:] == ("-", "-", "-")
+    assert len(rows) == len(LEVEL) + 2
+
+
+def test_without_results_nothing_is_said_to_be_reached_or_missed() -> None:
+    note = how_far(Evidence(Results.of({}), read_paper())).note
+    assert "The paper's best is yet to be run against." in note
+    assert "short" not in note
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        (None, {}),
+        (Score(95.86, 94.0), {"best": 0.0, "mean": pytest.approx(1.0)}),
+        (Score(95.84, 96.0), {"best": pytest.approx(0.1), "mean": pytest.approx(-1.0)}),
+    ],
+)
+def test_marks_are_compared_as_they_are_printed(ours: Score | None, expected: dict[str, float]) -> None:
+    assert short_of(Score(95.9, 95.0), ours) == expected
+    assert set(short_of(Score(91.7), ours)) <= {"best"}
+
+
+def test_the_verdict_names_what_is_reached_and_how_much_is_missing() -> None:
+    shorts = {"ATIS": {"best": 0.0, "mean": -1.0}, "MSRA": {"best": 1.25, "mean": -0.1}, "Weibo": {}}
+    assert verdict(shorts, "best") == "The paper's best is reached on ATIS; not reached on MSRA (1.2 short)."
+    assert verdict(shorts, "mean") == "The paper's mean is reached on ATIS, MSRA."
+
+
+def test_a_recipe_in_words() -> None:
+    settings = {"batch": 64, "epochs": 20, "patience": 0, "optim": {"head_rate": 2e-3, "schedule": "linear"}}
+    assert in_words(settings) == "batch 64, epochs 20, head rate 0.002"
+    encoder = {"transformer": "{folder}/uer-zh-L2-H512", "lstm_layers": 1, "dropout": 0.3, "lstm_hidden": 300}
+    assert in_words({**settings, "encoder": encoder, "average": 0.998}) == (
+        "uer+lstm1, hidden 300, dropout 0.3, batch 64, epochs 20, average 0.998, head rate 0.002"
+    )
+
+
+def test_the_settings_of_a_sweep_take_one_line() -> None:
+    [row] = tuning(evidence()).rows
+    assert row[:2] == ("Weibo, tuned", 3)
+    assert [number.value for number in row[2:6]] == [60.0, 58.0, 50.0, 62.0]  # type: ignore[union-attr]
+    assert row[6] == 2
