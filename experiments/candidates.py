@@ -108,11 +108,11 @@ BEST_SO_FAR: dict[str, tuple[str, dict[str, Any]]] = {
 
 MORE: Choices = {"parts": (*ENGLISH["parts"], "minilm+lstm1", "minilm+glove+chars")}
 DRAWN = {
-    "conll2003": drawn(12, ENGLISH | {"passes": ((64, 10), (128, 12), (64, 7), (128, 15))}),
-    "msra": drawn(10, CHINESE | {"passes": ((128, 8), (64, 5), (128, 10))}),
-    "conll2000": drawn(10, ENGLISH | MORE | {"passes": ((64, 10), (32, 6), (128, 18))}),
-    "resume": drawn(18, CHINESE | {"passes": ((32, 20), (16, 10), (64, 40))}),
-    "weibo": drawn(22, CHINESE | {"passes": ((16, 20), (32, 40), (16, 30))}),
+    "conll2003": drawn(11, ENGLISH | {"passes": ((64, 8), (128, 12), (64, 6), (128, 10))}),
+    "msra": drawn(9, CHINESE | {"passes": ((128, 8), (64, 4), (128, 6))}),
+    "conll2000": drawn(9, ENGLISH | MORE | {"passes": ((64, 8), (32, 5), (128, 12))}),
+    "resume": drawn(16, CHINESE | {"passes": ((32, 15), (16, 8), (64, 30))}),
+    "weibo": drawn(20, CHINESE | {"passes": ((16, 20), (32, 40), (16, 15))}),
 }
 CANDIDATES |= {
     (corpus, "tuned"): ({**BEST_SO_FAR[corpus][1], "encoder": together(BEST_SO_FAR[corpus][0])}, *recipes)

@@ -107,7 +107,7 @@ def tune(options: argparse.Namespace, pool: Executor) -> int:
             else:
                 note(found, trial, done.result())
             if trial.name not in {each.name for each in (*waiting, *under_way.values())}:
-                waiting = due(trial.name, found[trial.name], failed) + waiting
+                waiting += due(trial.name, found[trial.name], failed)
 
 
 def note(found: dict[str, Tried], trial: Trial, scores: dict[str, Any]) -> None:
