@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import gc
 import importlib.metadata
 import json
 import os
@@ -63,11 +64,14 @@ def measure(works: dict[str, Callable[[], Any]], device: str, seconds: float) ->
     limit = max(SLOW * min(once.values()), 0.05) if device == "cuda" else float("inf")
     found: dict[str, list[float]] = {name: [first] if first > limit else [] for name, first in once.items()}
     turns = [name for name in found if not found[name]]
+    gc.disable()  # as timeit does: another candidate's rubbish is nobody's time
     begin = time.perf_counter()
     while min(len(found[name]) for name in turns) < 2 or time.perf_counter() - begin < seconds:
         for name in turns:
             if len(found[name]) < 3 or sum(found[name]) < seconds:
                 found[name] += _timed(works[name], device, 30, TURN)
+    gc.enable()
+    gc.collect()
     pick = statistics.median if device == "cuda" else min
     return {name: pick(times) for name, times in found.items()}
 

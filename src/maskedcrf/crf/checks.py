@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -115,13 +114,22 @@ class Pending:
     def __init__(self) -> None:
         self._waiting: deque[tuple[Any, ...]] = deque()
 
-    def check(self, results: Tensor, lattice: Lattice, tags: Tensor | None, constraints: Constraints) -> None:
-        """Look at `results` (B,), which must be finite."""
+    def check(
+        self,
+        results: Tensor,
+        lattice: Lattice,
+        tags: Tensor | None,
+        constraints: Constraints,
+        *,
+        total: Tensor | None = None,
+    ) -> None:
+        """Look at `results` (B,), which must be finite; their `total` tells sooner, where it is known."""
         if torch.compiler.is_compiling():
             return
         results = results.detach()
+        telling = results if total is None else total.detach()
         if not results.is_cuda:
-            if not math.isfinite(results.sum().item()) and not results.isfinite().all():  # one small kernel, as a rule
+            if not _all_finite(telling) and not results.isfinite().all():
                 explain(results, lattice, tags, constraints)
             return
         if torch.cuda.is_current_stream_capturing():
@@ -129,18 +137,24 @@ class Pending:
         ready = None
         while self._waiting and self._waiting[0][0].query():
             ready, copy, *rest = self._waiting.popleft()
-            if not np.isfinite(copy.numpy()).all():
-                explain(copy, *rest)
-        copy = results.to("cpu", non_blocking=True)  # into pinned memory
+            if not _all_finite(copy) and not rest[0].isfinite().all():
+                explain(*rest)
         ready = ready or torch.cuda.Event()  # type: ignore[no-untyped-call]
+        copy = telling.to("cpu", non_blocking=True)  # into pinned memory
         ready.record()
-        self._waiting.append((ready, copy, lattice._replace(emissions=lattice.emissions.detach()), tags, constraints))
+        lattice = lattice._replace(emissions=lattice.emissions.detach())
+        self._waiting.append((ready, copy, results, lattice, tags, constraints))
 
     def __deepcopy__(self, memo: Any) -> Pending:
         return Pending()  # what is under way on a device belongs to the layer that asked
 
     def __reduce__(self) -> tuple[type[Pending], tuple[()]]:
         return Pending, ()
+
+
+def _all_finite(values: Tensor) -> bool:
+    """In one small kernel or none; large ones may overflow, so that a no is to be looked at again."""
+    return math.isfinite((values.sum() if values.ndim else values).item())
 
 
 def explain(results: Tensor, lattice: Lattice, tags: Tensor | None, constraints: Constraints) -> None:

@@ -74,8 +74,11 @@ def _given(
     end: Tensor,
     illegal: Illegal | None = None,
 ) -> Given:
-    gold, out = mask if tags is None else tags, (mask, mask, mask) if illegal is None else illegal
-    tensors = (emissions, gold, mask, transitions, start, end, *out)
+    if illegal is not None and emissions.shape[2] > RESIDENT:  # read at every step, not once: excluded beforehand
+        parts = zip((transitions, start, end), illegal, strict=True)
+        (transitions, start, end), illegal = (part.masked_fill(out, -torch.inf) for part, out in parts), None
+    gold, outs = mask if tags is None else tags, (mask, mask, mask) if illegal is None else illegal
+    tensors = (emissions, gold, mask, transitions, start, end, *outs)
     return Given(tuple([one.contiguous() for one in tensors]), tags is not None, illegal is not None)
 
 
@@ -103,18 +106,16 @@ def _after(saved: Tensor, emissions: Tensor) -> Tensor:
 def _scan(given: Given, losses: Tensor, saved: Tensor, after: Tensor) -> None:
     """Both scans of every row."""
     rows, length, size = given.tensors[0].shape
-    width, flags = _width(size), {"tagged": given.tagged, "masked": given.masked}
-    tensors = (*given.tensors, losses, saved, after)
+    width, lattice, results = _width(size), given.tensors, (losses, saved, after)
     if size <= RESIDENT:
-        constants = {"size": size, "width": width, **flags}
-        _launch(gpu_sums.scan, (rows, 2, 1), tensors, (rows, length), WARPS[width], constants)
+        constants = {"size": size, "width": width, "tagged": given.tagged, "masked": given.masked}
+        _launch(gpu_sums.scan, (rows, 2, 1), (*lattice, *results), (rows, length), WARPS[width], constants)
         return
     scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
-    steps = (given.tensors[3], given.tensors[6], scratch)
-    constants = {"size": size, "width": width, "masked": given.masked}
-    _launch(gpu_wide.spread_out, (size, 1, 1), steps, (), 4, constants)
-    constants = {"size": size, "width": width, "chunk": 32, **flags}
-    _launch(gpu_wide.scan_wide, (rows, 2, 1), (*tensors, scratch), (rows, length), width // 32, constants)
+    _launch(gpu_wide.spread_out, (size, 1, 1), (lattice[3], scratch), (), 4, {"size": size, "width": width})
+    constants = {"size": size, "width": width, "chunk": 32, "tagged": given.tagged}
+    tensors = (*lattice[:6], *results, scratch)
+    _launch(gpu_wide.scan_wide, (rows, 2, 1), tensors, (rows, length), width // 32, constants)
 
 
 def backward(
@@ -200,9 +201,9 @@ def _shares(
     width = _width(size)
     tile = min(width, max(8, 4096 // width))
     tiles = -(-size // tile)
-    most = max(1, min(rows * length, (2048 if width <= 16 else 192) // tiles))
-    chunk = -(-rows * length // most)
-    programs = -(-rows * length // chunk)
+    positions = max(1, rows * length)
+    chunk = -(-positions // max(1, min(positions, (2048 if width <= 16 else 240) // tiles)))
+    programs = -(-positions // chunk)
     partials = saved.new_empty((programs, size * size + 2 * size) if steps else (1, 1))
     tensors = (upstream, saved, after, *given.tensors, out, partials)
     flags = {"tagged": given.tagged, "masked": given.masked, "sums": steps, "even": even}
@@ -265,14 +266,14 @@ def viterbi(
     kind = torch.uint8 if size <= 256 else torch.int16
     pointers = torch.empty((rows, length, size), dtype=kind, device=emissions.device)
     (one, _, *others), _, masked = _given(emissions, None, mask, transitions, start, end, illegal)
-    tensors = [one, *others, tags, scores, pointers]
-    width = _width(size)
+    results, width = (tags, scores, pointers), _width(size)
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "pad": PAD, "masked": masked}
-        _launch(gpu_paths.viterbi, (rows, 1, 1), tensors, (length,), WARPS[width], constants)
+        _launch(gpu_paths.viterbi, (rows, 1, 1), (one, *others, *results), (length,), WARPS[width], constants)
     else:
-        tensors.append(torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device))
-        constants = {"size": size, "width": width, "chunk": 16, "pad": PAD, "masked": masked}
+        scratch = torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device)
+        constants = {"size": size, "width": width, "chunk": 16, "pad": PAD}
+        tensors = (one, *others[:4], *results, scratch)
         _launch(gpu_paths.viterbi_wide, (rows, 1, 1), tensors, (length,), width // 32, constants)
     return Paths(tags, scores)
 

@@ -106,9 +106,8 @@ def viterbi(
 
 
 @triton.jit
-def best_of(states, steps, index, chunk: tl.constexpr, size: tl.constexpr, width: tl.constexpr, masked: tl.constexpr):
+def best_of(states, transitions, index, chunk: tl.constexpr, size: tl.constexpr, width: tl.constexpr):
     """The best scores (J,) over all predecessors and which they are, chunk predecessors at a time."""
-    transitions, illegal = steps
     highest = tl.full((width,), NONE, tl.float64)
     origin = tl.zeros((width,), tl.int32)
     for begin in range(0, size, chunk):
@@ -116,7 +115,7 @@ def best_of(states, steps, index, chunk: tl.constexpr, size: tl.constexpr, width
         score = tl.load(states + source, mask=source < size, other=NONE)
         square = (source[:, None] < size) & (index[None, :] < size)
         cell = source[:, None] * size + index[None, :]
-        reached = score[:, None] + legal(transitions, illegal, cell, square, masked).to(tl.float64)
+        reached = score[:, None] + tl.load(transitions + cell, mask=square, other=NONE).to(tl.float64)
         top, who = tl.max(reached, 0, return_indices=True, return_indices_tie_break_left=True)
         better = top > highest
         highest = tl.where(better, top, highest)
@@ -131,9 +130,6 @@ def viterbi_wide(
     transitions,
     start,
     end,
-    illegal,
-    illegal_start,
-    illegal_end,
     tags,
     scores,
     pointers,
@@ -143,7 +139,6 @@ def viterbi_wide(
     width: tl.constexpr,
     chunk: tl.constexpr,
     pad: tl.constexpr,
-    masked: tl.constexpr,
 ):
     """`viterbi` with the transitions read a few rows at a time; `scratch` holds (B, 2, D) scores."""
     row = tl.program_id(0)
@@ -156,8 +151,8 @@ def viterbi_wide(
     index = tl.arange(0, width)
     inside = index < size
     first, last, _ = extent(mask, length)
-    opening = legal(start, illegal_start, index, inside, masked).to(tl.float64)
-    closing = legal(end, illegal_end, index, inside, masked).to(tl.float64)
+    opening = tl.load(start + index, mask=inside, other=NONE).to(tl.float64)
+    closing = tl.load(end + index, mask=inside, other=NONE).to(tl.float64)
     emitted, _ = look(emissions, mask, first, last >= 0, index, size)
     score = opening + emitted
     tl.store(scratch + index, score, mask=inside)
@@ -169,7 +164,7 @@ def viterbi_wide(
         following = look(emissions, mask, position + 1, position + 1 <= last, index, size)
         emitted, on = seen
         if on:
-            score, origin = best_of(scratch + side * size, (transitions, illegal), index, chunk, size, width, masked)
+            score, origin = best_of(scratch + side * size, transitions, index, chunk, size, width)
             score += emitted
             side = 1 - side  # the other half: this one may still be read
             tl.store(scratch + side * size + index, score, mask=inside)

@@ -15,7 +15,6 @@ from maskedcrf.crf.gpu_sums import (
     finish,
     finite,
     keep,
-    legal,
     look,
     normal,
     power,
@@ -36,15 +35,13 @@ def tables(scratch, size: tl.constexpr):
 
 
 @triton.jit
-def spread_out(
-    transitions, illegal, scratch, size: tl.constexpr, width: tl.constexpr, masked: tl.constexpr
-):  # fmt: skip
+def spread_out(transitions, scratch, size: tl.constexpr, width: tl.constexpr):
     """Writes the tables, one row of the transitions per program, and how far its exponents are from 0."""
     origin = tl.program_id(0)
     index = tl.arange(0, width)
     inside = index < size
     wholes, mantissas, exponents, rest = tables(scratch, size)
-    mantissa, exponent = split(legal(transitions, illegal, origin * size + index, inside, masked))
+    mantissa, exponent = split(tl.load(transitions + origin * size + index, mask=inside, other=NONE))
     # The product of two powers reaches exponents of both signs.
     whole = mantissa * power(tl.minimum(exponent, 0.0)) / power(tl.minimum(-tl.maximum(exponent, 0.0), 0.0))
     plain = origin * size + index
@@ -113,9 +110,6 @@ def scan_wide(
     transitions,
     start,
     end,
-    illegal,
-    illegal_start,
-    illegal_end,
     losses,
     saved,
     after,
@@ -126,7 +120,6 @@ def scan_wide(
     width: tl.constexpr,
     chunk: tl.constexpr,
     tagged: tl.constexpr,
-    masked: tl.constexpr,
 ):
     """`gpu_sums.scan` with the transitions read a few rows at a time, and the state handed on through memory."""
     row = tl.program_id(0)
@@ -148,8 +141,8 @@ def scan_wide(
     first, last, count = extent(mask, length)
     origin = tl.where(forth, first, last)
     span = last - first
-    opening = legal(start, illegal_start, index, inside, masked)
-    closing = legal(end, illegal_end, index, inside, masked)
+    opening = tl.load(start + index, mask=inside, other=NONE)
+    closing = tl.load(end + index, mask=inside, other=NONE)
 
     seen = look(emissions, tags, mask, origin, count > 0, index, size, tagged)
     scores, on, tag = seen
@@ -163,7 +156,7 @@ def scan_wide(
     before = origin
     gold = tl.zeros((width,), tl.float64), offset * 0, on & (on == 0), tag * 0 - 1
     if tagged:
-        gold = collect(gold, seen, (transitions, illegal), index, forth, size, masked)
+        gold = collect(gold, seen, (transitions, transitions), index, forth, size, False)
 
     side = 0
     seen = look(emissions, tags, mask, origin + sign, span >= 1, index, size, tagged)
@@ -188,7 +181,7 @@ def scan_wide(
             mild = hand_on(mantissa, exponent, states + side * size, lifts + side * size, calm, index, size)
             before = position
         if tagged:
-            gold = collect(gold, seen, (transitions, illegal), index, forth, size, masked)
+            gold = collect(gold, seen, (transitions, transitions), index, forth, size, False)
         seen = following
     if forth:
         ending, lifted = split(closing)

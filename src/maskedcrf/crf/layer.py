@@ -107,7 +107,7 @@ class MaskedCRF(nn.Module):
             losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
         else:
             total, losses = dispatch.reduced_loss(lattice, tags, mean=reduction == "mean", backend=self.backend)
-            self._pending.check(losses, lattice, tags, self.constraints)
+            self._pending.check(losses, lattice, tags, self.constraints, total=total)
             return total / mask.sum() if reduction == "token_mean" else total
         self._pending.check(losses, lattice, tags, self.constraints)
         return _reduce(losses, mask, reduction)
