@@ -21,6 +21,7 @@ def draw(results: Path) -> list[Path]:
     except ImportError:
         print("no plot: pip install matplotlib")
         return []
+    plt.rcParams["svg.hashsalt"] = "maskedcrf"  # the same picture is the same file
     drawn = []
     for source in sorted(results.glob("crf-*.json")):
         record = json.loads(source.read_text())
