@@ -38,12 +38,12 @@ def _tuned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     given = evidence(*(Run("weibo", "tuned", "mcrf", seed) for seed in (1, 2)))
     rows = {row[0]: row[1:] for row in how_far(given).rows}
-    paper, main, ours, recipe, tried = rows["Weibo"]
+    paper, main, ours, encoder, tried = rows["Weibo"]
     assert paper == Score(72.4, 66.5)
     assert main == given.results.score(Setting("weibo", "uer"), "MCRF-training")
     assert isinstance(ours, Score)
     assert ours.runs == 2
-    assert recipe == in_words(CANDIDATES["weibo", "tuned"][0])
+    assert encoder == "uer"
     assert tried == 3
     assert rows["MSRA"][2:] == (None, None, None)
     assert rows["ATIS"][2:] == ("-", "-", "-")
