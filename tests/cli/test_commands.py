@@ -102,11 +102,25 @@ def test_audit_counts_legal_and_illegal(capsys, scored):
     assert "scheme:BIO" in err
 
 
-def test_audit_of_nothing_has_no_ratios(capsys, tmp_path):
-    path = tmp_path / "empty"
-    path.write_text("")
+def test_audit_of_no_entities_has_no_ratios(capsys, tmp_path):
+    path = tmp_path / "none"
+    path.write_text("a O O\n")
     assert json.loads(run(capsys, "audit", "--json", path)[1])["illegal_over_total"] is None
     assert run(capsys, "audit", path)[1].endswith("all\t0\t0\t0\t0\t-\t-\t-\n")
+
+
+@pytest.mark.parametrize("command", ["evaluate", "audit", "check"])
+def test_a_file_without_a_sentence_is_no_perfect_score(capsys, tmp_path, command):
+    path = tmp_path / "empty"
+    path.write_text("\n\n")
+    assert run(capsys, command, path) == (2, "", f"maskedcrf: {path}: no sentence in it; was it written to the end?\n")
+
+
+@pytest.mark.parametrize("command", [["convert", "--from", "BIO", "--to", "BIOES"], ["repair", "--scheme", "BIO"]])
+def test_what_is_empty_is_rewritten_as_nothing(capsys, tmp_path, command):
+    path = tmp_path / "empty"
+    path.write_text("")
+    assert run(capsys, *command, path)[:2] == (0, "")
 
 
 def test_check_lists_illegal_transitions_and_says_no_by_its_exit_code(capsys, tagged):

@@ -43,7 +43,7 @@ def run(
     schemes = [Scheme.get(name, delimiter=delimiter, prefix_last=prefix_last) for name in (source, target)]
     illegal = merged = tokens = 0
     with written(output) as text:
-        for chunk in chunks(files, comment=comment, keep_docstart=True):
+        for chunk in chunks(files, comment=comment, keep_docstart=True, may_be_empty=True):
             converted = _converted(chunk, column, schemes[0], schemes[1], keep_illegal=strategy is Repair.retain)
             illegal, merged = illegal + converted.illegal, merged + converted.merged
             tokens += write_conll(converted.sentences, text)

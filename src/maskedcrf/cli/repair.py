@@ -40,7 +40,7 @@ def run(
     scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
     changed = tokens = 0
     with written(output) as text:
-        for chunk in chunks(files, comment=comment, keep_docstart=True):
+        for chunk in chunks(files, comment=comment, keep_docstart=True, may_be_empty=True):
             repaired = list(_repaired(chunk, column, scheme_, strategy.value))
             for before, after in zip(chunk, repaired, strict=True):
                 pairs = zip(before.columns[column], after.columns[column], strict=True)

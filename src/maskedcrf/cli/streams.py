@@ -25,7 +25,9 @@ PATIENCE = 1.0
 """Seconds before progress is shown."""
 
 
-def chunks(files: Sequence[str], *, comment: str | None, keep_docstart: bool) -> Iterator[list[Sentence]]:
+def chunks(
+    files: Sequence[str], *, comment: str | None, keep_docstart: bool, may_be_empty: bool = False
+) -> Iterator[list[Sentence]]:
     """The files' sentences, some ten thousand tokens at a time; on a terminal, a line that counts them."""
     found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart))
     begun, tokens, shown = time.monotonic(), 0, False
@@ -37,6 +39,8 @@ def chunks(files: Sequence[str], *, comment: str | None, keep_docstart: bool) ->
             print(f"\r{chunk[-1].file}: {tokens:,} tokens", end="\033[K", file=sys.stderr, flush=True)
     if shown:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
+    if not tokens and not may_be_empty:
+        raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
 
 
 def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:
