@@ -13,6 +13,7 @@ from maskedcrf.encoders import pretrained
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, read_bytes, read_record, write_record
 from maskedcrf.encoders.indexing import Mask, Sentences, WordPieces
+from maskedcrf.encoders.packed import packed, packs
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.pieces import Frame
 from maskedcrf.errors import DataError
@@ -66,13 +67,8 @@ class Transformer(Part):
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
-        mask = features.get("piece_mask")
-        if mask is not None and mask.is_cuda:
-            # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
-            mask = pretrained.whole_mask(self.model, mask)
-        with sdpa_kernel(ATTENTION):
-            output = self.model(input_ids=features["pieces"], attention_mask=mask)
-        hidden: Tensor = output.last_hidden_state.flatten(0, 1)[features["places"]]
+        vectors = self._of_pieces(features["pieces"], features.get("piece_mask"))
+        hidden = vectors.flatten(0, 1)[features["places"]]
         if hidden.shape[2] == 1:
             return hidden.squeeze(2)
         if self.words.pooling == "max":
@@ -80,6 +76,18 @@ class Transformer(Part):
         counts = features["piece_counts"][..., None, None]
         real = torch.arange(hidden.shape[2], device=hidden.device)[:, None] < counts
         return torch.where(real, hidden, 0).sum(dim=2) / counts.squeeze(2).clamp(min=1)
+
+    def _of_pieces(self, pieces: Tensor, mask: Tensor | None) -> Tensor:
+        """Vectors of pieces, (R, P, H)."""
+        if not pieces.is_cuda:
+            if torch.is_inference_mode_enabled() and packs(self.model):
+                return packed(self.model, pieces, torch.ones_like(pieces, dtype=torch.bool) if mask is None else mask)
+            return self.model(input_ids=pieces, attention_mask=mask).last_hidden_state  # type: ignore[no-any-return]
+        if mask is not None:
+            # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
+            mask = pretrained.whole_mask(self.model, mask)
+        with sdpa_kernel(ATTENTION):
+            return self.model(input_ids=pieces, attention_mask=mask).last_hidden_state  # type: ignore[no-any-return]
 
     def layers(self) -> list[list[nn.Parameter]]:
         """Embeddings, then the layers from the bottom up."""

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.jsonl import tokenise
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.candidates import SegmentBounds
-from maskedcrf.tagger.model import Features, TaggerModel, to_device
+from maskedcrf.tagger.emissions import emissions_of
+from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.reading import segments_of_paths
 from maskedcrf.tagger.results import Prediction, Ranked
 from maskedcrf.tags.scheme import Bools, Scheme
@@ -24,17 +24,17 @@ from maskedcrf.tags.segments import Segment, encode
 Text = str | Sequence[str]
 """Raw text, or a list of tokens."""
 
-BATCH_TOKENS = {"cpu": 512, "cpu lstm": 2048, "cuda": 32768}
-"""Tokens in one forward pass, padding included: enough to keep the device busy, small enough to pad little (measured).
+BATCH_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
+"""Tokens in one forward pass, padding included: enough to keep a core or a GPU busy (measured).
 
-A transformer, whose tokens are word pieces here, fills a core with few of them: these are for each thread, and with
-fewer the threads mostly wait for each other. An LSTM steps through a batch word by word and wants it wide.
+A transformer's tokens are word pieces; with fewer, a core mostly waits for the weights. An LSTM steps through a batch
+word by word and wants it wide.
 """
 BUFFER = 64
 """Batches' worth of sentences read ahead, so that neighbours in length can share a batch."""
 MOST = 256
 """Sentences in one forward pass, however short."""
-SIMILAR = 0.9
+SIMILAR = 0.8
 """A batch that is large enough is not filled up with sentences shorter than this times its longest: they would pad."""
 SPANS_AT_ONCE = 4096
 
@@ -85,23 +85,17 @@ def stream(
     limit = batch_tokens or default_batch_tokens(model)
     numbered = enumerate(items)
     while buffer := _take(numbered, limit * BUFFER):
-        first = buffer[0][0]
-        answers: dict[int, Prediction] = {}
-        lengths = model.encoder.lengths([item.tokens for _, item in buffer])
-        for batch in prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR):
-            chosen = [buffer[place] for place in batch]
-            for (number, _), answer in zip(chosen, _answer(model, chosen, question), strict=True):
-                answers[number] = answer
-        yield from (answers.pop(first + place) for place in range(len(buffer)))
+        answers = {number: Prediction((), (), (), source=item.source) for number, item in buffer}
+        full = [(number, item) for number, item in buffer if item.tokens]
+        answers |= _answers(model, full, question, limit=limit)
+        yield from (answers.pop(number) for number, _ in buffer)
 
 
 def default_batch_tokens(model: TaggerModel) -> int:
     """The batch that suits the model on its device."""
     if model.device.type != "cpu":
         return BATCH_TOKENS["cuda"]
-    if model.encoder.config.lstm_layers:
-        return BATCH_TOKENS["cpu lstm"]
-    return BATCH_TOKENS["cpu"] * torch.get_num_threads()
+    return BATCH_TOKENS["cpu lstm" if model.encoder.config.lstm_layers else "cpu"]
 
 
 def _take(numbered: Iterator[tuple[int, Item]], tokens: int) -> list[tuple[int, Item]]:
@@ -114,32 +108,48 @@ def _take(numbered: Iterator[tuple[int, Item]], tokens: int) -> list[tuple[int, 
     return taken
 
 
-def _answer(model: TaggerModel, numbered: Sequence[tuple[int, Item]], question: Question) -> list[Prediction]:
+@torch.inference_mode()
+def _answers(
+    model: TaggerModel, numbered: Sequence[tuple[int, Item]], question: Question, *, limit: int
+) -> dict[int, Prediction]:
+    """Predictions for items that have tokens, by their number."""
+    answers: dict[int, Prediction] = {}
+    sentences = [item.tokens for _, item in numbered]
+    with emissions_of(model, sentences, size=MOST, tokens=limit, similar=SIMILAR) as batches:
+        for places, emissions, mask in batches:
+            chosen = [numbered[place] for place in places]
+            allowed = _allowed([item for _, item in chosen], mask, len(model.crf.tags))
+            found = _named(model, chosen, _Lattice(emissions, mask, allowed), question)
+            answers |= zip((number for number, _ in chosen), found, strict=True)
+    return answers
+
+
+class _Lattice(NamedTuple):
+    emissions: Tensor
+    mask: Tensor
+    allowed: Tensor | None
+
+    def row(self, number: int) -> _Lattice:
+        """One sentence of the batch."""
+        on = slice(number, number + 1)
+        return _Lattice(self.emissions[on], self.mask[on], None if self.allowed is None else self.allowed[on])
+
+
+def _named(
+    model: TaggerModel, numbered: Sequence[tuple[int, Item]], lattice: _Lattice, question: Question
+) -> list[Prediction]:
     """Predictions for one batch; an item that cannot be answered is named by its number."""
     try:
-        return predict_batch(model, [item for _, item in numbered], question)
+        return _predictions(model, [item for _, item in numbered], lattice, question)
     except IllegalPathError as error:
         if len(numbered) == 1:
             raise IllegalPathError(f"input {numbered[0][0]} (counted from 0): {error}") from error
-        return list(chain.from_iterable(_answer(model, [one], question) for one in numbered))
+        alone = (_named(model, [one], lattice.row(row), question) for row, one in enumerate(numbered))
+        return list(chain.from_iterable(alone))
 
 
-@torch.inference_mode()
-def predict_batch(model: TaggerModel, items: Sequence[Item], question: Question) -> list[Prediction]:
-    """Predictions for one batch, computed at once; empty items get empty predictions."""
-    full = [item for item in items if item.tokens]
-    found = iter(_predict_full(model, full, question) if full else [])
-    return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for item in items]
-
-
-def _predict_full(model: TaggerModel, items: Sequence[Item], question: Question) -> list[Prediction]:
-    was_training = model.training
-    model.eval()
-    features = to_device(model.encoder.prepare([item.tokens for item in items]), model.device)
-    emissions = model.emissions(features).float()
-    model.train(was_training)
-    lattice = _Lattice(emissions, features["mask"], _allowed(items, features, len(model.crf.tags)))
-    paths = model.crf.decode(emissions, lattice.mask, allowed=lattice.allowed)
+def _predictions(model: TaggerModel, items: Sequence[Item], lattice: _Lattice, question: Question) -> list[Prediction]:
+    paths = model.crf.decode(lattice.emissions, lattice.mask, allowed=lattice.allowed)
     rows = path_segments(model, paths)
     ranked: Iterable[tuple[Ranked, ...]] = repeat(())
     shares: Iterable[tuple[float, ...] | None] = repeat(None)
@@ -163,22 +173,16 @@ def _predict_full(model: TaggerModel, items: Sequence[Item], question: Question)
     return predictions
 
 
-class _Lattice(NamedTuple):
-    emissions: Tensor
-    mask: Tensor
-    allowed: Tensor | None
-
-
-def _allowed(items: Sequence[Item], features: Features, size: int) -> Tensor | None:
+def _allowed(items: Sequence[Item], mask: Tensor, size: int) -> Tensor | None:
     """(B, T, D) on the words of the batch, or None where nothing is narrowed."""
     if all(item.allowed is None for item in items):
         return None
-    mask = features["mask"].cpu()
-    allowed = torch.ones((*mask.shape, size), dtype=torch.bool)
+    words = mask.cpu()
+    allowed = torch.ones((*words.shape, size), dtype=torch.bool)
     for row, item in enumerate(items):
         if item.allowed is not None:
-            allowed[row, mask[row]] = torch.from_numpy(item.allowed)
-    return allowed.to(features["mask"].device)
+            allowed[row, words[row]] = torch.from_numpy(item.allowed)
+    return allowed.to(mask.device)
 
 
 def path_segments(model: TaggerModel, paths: Sequence[Sequence[int]]) -> list[list[Segment]]:
@@ -219,11 +223,10 @@ def _above(
     segments: list[list[Segment]] = []
     shares: list[tuple[float, ...]] = []
     for row in range(len(on)):
-        one = _Lattice(*(None if part is None else part[row : row + 1] for part in lattice))  # type: ignore[arg-type]
         candidates = iter(bounds.candidates(marginals[row, on[row]], threshold))
         kept: list[tuple[Segment, float]] = []
         while chunk := [Segment(*found) for found in islice(candidates, SPANS_AT_ONCE)]:
-            exact = _probabilities(model, one, [chunk])[0]
+            exact = _probabilities(model, lattice.row(row), [chunk])[0]
             kept += [(found, share) for found, share in zip(chunk, exact, strict=True) if share >= threshold]
         segments.append([found for found, _ in kept])
         shares.append(tuple(share for _, share in kept))

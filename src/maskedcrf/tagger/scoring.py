@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 from maskedcrf.evaluation.audit import Cells, audit
 from maskedcrf.evaluation.counts import Counts, Tally, count
-from maskedcrf.tagger.model import TaggerModel, to_device
+from maskedcrf.tagger.emissions import emissions_of
+from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.predict import MOST, default_batch_tokens
 from maskedcrf.tagger.reading import converted
 from maskedcrf.tags.scheme import Scheme
@@ -65,27 +65,21 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     index = {tag: number for number, tag in enumerate(model.crf.tags)}
     predicted: list[list[str]] = [[] for _ in sentences]
     losses: list[float] = []
-    was_training = model.training
-    model.eval()
-    limit = default_batch_tokens(model)
-    lengths = model.encoder.lengths([sentence.tokens for sentence in sentences])
-    for batch in prediction_batches(lengths, size=MOST, tokens=limit):
-        places = [place for place in batch if sentences[place].tokens]
-        if not places:
-            continue
-        features = to_device(model.encoder.prepare([sentences[place].tokens for place in places]), model.device)
-        emissions, mask = model.emissions(features).float(), features["mask"]
-        for place, path in zip(places, model.crf.decode(emissions, mask), strict=True):
-            predicted[place] = [model.crf.tags[number] for number in path]
-        known = [row for row, place in enumerate(places) if _expressible(model, gold[place], index)]
-        if known:
-            rows = torch.tensor(known, device=mask.device)
-            ids = torch.zeros(mask.shape, dtype=torch.long)
-            for row in known:
-                ids[row, mask[row].cpu()] = torch.tensor([index[tag] for tag in gold[places[row]]])
-            some = model.crf(emissions[rows], ids.to(mask.device)[rows], mask[rows], reduction="none")
-            losses += some.tolist()
-    model.train(was_training)
+    full = [place for place, sentence in enumerate(sentences) if sentence.tokens]
+    tokens = [sentences[place].tokens for place in full]
+    with emissions_of(model, tokens, size=MOST, tokens=default_batch_tokens(model)) as batches:
+        for batch, emissions, mask in batches:
+            places = [full[number] for number in batch]
+            for place, path in zip(places, model.crf.decode(emissions, mask), strict=True):
+                predicted[place] = [model.crf.tags[number] for number in path]
+            known = [row for row, place in enumerate(places) if _expressible(model, gold[place], index)]
+            if known:
+                rows = torch.tensor(known, device=mask.device)
+                ids = torch.zeros(mask.shape, dtype=torch.long)
+                for row in known:
+                    ids[row, mask[row].cpu()] = torch.tensor([index[tag] for tag in gold[places[row]]])
+                some = model.crf(emissions[rows], ids.to(mask.device)[rows], mask[rows], reduction="none")
+                losses += some.tolist()
     return Scores(
         count(gold, predicted, scheme=scheme, strategy="retain"),
         count(gold, predicted, scheme=scheme, strategy="discard"),
