@@ -23,17 +23,22 @@ def model(kind: str, **settings: object) -> torch.nn.Module:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @settings(max_examples=8)
-@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6))
-def test_rows_of_any_lengths_in_any_order_get_what_transformers_computes(kind: str, lengths: list[int]) -> None:
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=6), data=st.data())
+def test_pieces_read_anywhere_in_rows_of_any_lengths_are_what_transformers_computes(
+    kind: str, lengths: list[int], data: st.DataObject
+) -> None:
     whole = model(kind)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     pieces = torch.randint(2, 30, mask.shape).where(mask, 1)
+    rows = [row for row, length in enumerate(lengths) for _ in range(length)]
+    columns = [column for length in lengths for column in range(length)]
+    order = data.draw(st.permutations(range(len(rows))))[: data.draw(st.integers(1, len(rows)))]
+    places = torch.tensor([rows[n] * max(lengths) + columns[n] for n in order])[:, None]
     with torch.inference_mode():
-        found = packed(whole, pieces, mask)
-        for row, length in enumerate(lengths):
-            alone = whole(input_ids=pieces[row : row + 1, :length]).last_hidden_state[0]
-            torch.testing.assert_close(found[row, :length], alone, rtol=0, atol=1e-5)
-    assert (found[~mask] == 0).all()
+        found = packed(whole, pieces, mask, places)
+        alone = [whole(input_ids=pieces[row : row + 1, :n]).last_hidden_state[0] for row, n in enumerate(lengths)]
+    expected = torch.stack([alone[rows[n]][columns[n]] for n in order])[:, None]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
 def test_a_model_that_reads_only_to_the_left_is_left_to_transformers() -> None:

@@ -17,24 +17,26 @@ def packs(model: Any) -> bool:
     return model.config.model_type in KINDS and not model.config.is_decoder
 
 
-def packed(model: Any, pieces: Tensor, mask: Tensor) -> Tensor:
-    """What `model` in evaluation makes of the pieces (R, P), each attending to its row: (R, P, H), 0 off the mask.
+def packed(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -> Tensor:
+    """What `model` in evaluation makes of rows of pieces (R, P), read at flat places of any shape: (..., H).
 
     Nearly all the work is products with weights, which know nothing of rows. Rows of one length, side by side, attend
-    at once, and none needs a mask.
+    at once, and none needs a mask. Above the last attention only pieces that are read go on.
     """
     hidden: Tensor = model.embeddings(input_ids=pieces)[mask]
+    numbers = mask.flatten().cumsum(dim=0) - 1
+    read, places = torch.unique(numbers[places], return_inverse=True)
     lengths, counts = torch.unique_consecutive(mask.sum(dim=1), return_counts=True)
     blocks = list(zip(counts.tolist(), lengths.tolist(), strict=True))
     for layer in model.encoder.layer:
         own = layer.attention.self
         parts = [product(hidden) for product in (own.query, own.key, own.value)]
-        heads = (own.num_attention_heads, own.attention_head_size)
-        hidden = layer.attention.output(_attended(parts, blocks, heads), hidden)
+        attended = _attended(parts, blocks, (own.num_attention_heads, own.attention_head_size))
+        if layer is model.encoder.layer[-1]:
+            attended, hidden = attended[read], hidden[read]
+        hidden = layer.attention.output(attended, hidden)
         hidden = layer.output(layer.intermediate(hidden), hidden)
-    spread = hidden.new_zeros(*mask.shape, hidden.shape[1])
-    spread[mask] = hidden
-    return spread
+    return hidden[places]
 
 
 def _attended(parts: list[Tensor], blocks: list[tuple[int, int]], heads: tuple[int, int]) -> Tensor:

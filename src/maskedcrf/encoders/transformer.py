@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -67,8 +68,7 @@ class Transformer(Part):
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
-        vectors = self._of_pieces(features["pieces"], features.get("piece_mask"))
-        hidden = vectors.flatten(0, 1)[features["places"]]
+        hidden = self._read(features["pieces"], features.get("piece_mask"), features["places"])
         if hidden.shape[2] == 1:
             return hidden.squeeze(2)
         if self.words.pooling == "max":
@@ -77,17 +77,20 @@ class Transformer(Part):
         real = torch.arange(hidden.shape[2], device=hidden.device)[:, None] < counts
         return torch.where(real, hidden, 0).sum(dim=2) / counts.squeeze(2).clamp(min=1)
 
-    def _of_pieces(self, pieces: Tensor, mask: Tensor | None) -> Tensor:
-        """Vectors of pieces, (R, P, H)."""
-        if not pieces.is_cuda:
-            if torch.is_inference_mode_enabled() and packs(self.model):
-                return packed(self.model, pieces, torch.ones_like(pieces, dtype=torch.bool) if mask is None else mask)
-            return self.model(input_ids=pieces, attention_mask=mask).last_hidden_state  # type: ignore[no-any-return]
-        if mask is not None:
+    def _read(self, pieces: Tensor, mask: Tensor | None, places: Tensor) -> Tensor:
+        """The vectors of pieces (R, P) at flat places (B, T, K): (B, T, K, H)."""
+        if not pieces.is_cuda and torch.is_inference_mode_enabled() and packs(self.model):
+            return packed(
+                self.model, pieces, torch.ones_like(pieces, dtype=torch.bool) if mask is None else mask, places
+            )
+        if mask is not None and mask.is_cuda:
             # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
             mask = pretrained.whole_mask(self.model, mask)
-        with sdpa_kernel(ATTENTION):
-            return self.model(input_ids=pieces, attention_mask=mask).last_hidden_state  # type: ignore[no-any-return]
+        # The choice of attention is the whole process's, and on a CPU several threads may be here at once.
+        with sdpa_kernel(ATTENTION) if pieces.is_cuda else nullcontext():
+            output = self.model(input_ids=pieces, attention_mask=mask)
+        vectors: Tensor = output.last_hidden_state.flatten(0, 1)[places]
+        return vectors
 
     def layers(self) -> list[list[nn.Parameter]]:
         """Embeddings, then the layers from the bottom up."""
