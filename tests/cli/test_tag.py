@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,7 +12,9 @@ import pytest
 from served import build_tagger
 
 from maskedcrf.cli import main
+from maskedcrf.cli.tag import _watched as watched
 from maskedcrf.deploy.bulk.cluster import Cluster, connected
+from maskedcrf.deploy.bulk.run import Tally
 
 ray = pytest.importorskip("ray")
 pytest.importorskip("pyarrow")
@@ -99,3 +102,18 @@ def test_without_ray_the_message_says_how_to_install_it(model, tmp_path, capsys,
 def test_help_has_an_example(capsys):
     assert main(["tag", "--help"]) == 0
     assert "maskedcrf tag my-model" in capsys.readouterr().out
+
+
+def test_a_terminal_sees_how_far_it_is_and_the_last_tally_counts(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    steps = [Tally(3, skipped=1, sentences=100), Tally(3, skipped=1, finished=1, sentences=2600, rejected=7)]
+    assert watched(steps) is steps[-1]
+    first, second = screen.getvalue().split("\r")[1:3]
+    assert first.startswith("1 of 3 files, 100 sentences, 0 a second")
+    assert second.startswith("2 of 3 files, 2,600 sentences, 7 set aside, ")
+    assert screen.getvalue().endswith("\r\033[K")
