@@ -58,16 +58,11 @@ def forward(
 
 
 class Given(NamedTuple):
-    """What every kernel takes: nine tensors, contiguous, and which of them count. The mask stands in for the rest.
-
-    `kind` is the device and the types, which with the constants tell one compiled kernel from another; None where a
-    tensor does not begin at a multiple of 16 bytes, for which code is compiled that no other may use.
-    """
+    """What every kernel takes: nine tensors, contiguous, and which of them count. The mask stands in for the rest."""
 
     tensors: tuple[Tensor, ...]
     tagged: bool
     masked: bool
-    kind: tuple[Any, ...] | None
 
 
 def _given(
@@ -83,17 +78,8 @@ def _given(
         parts = zip((transitions, start, end), illegal, strict=True)
         (transitions, start, end), illegal = (part.masked_fill(out, -torch.inf) for part, out in parts), None
     gold, outs = mask if tags is None else tags, (mask, mask, mask) if illegal is None else illegal
-    tensors = [one.contiguous() for one in (emissions, gold, mask, transitions, start, end, *outs)]
-    kind = (emissions.get_device(), *[one.dtype for one in tensors]) if _aligned(*tensors) else None
-    return Given(tuple(tensors), tags is not None, illegal is not None, kind)
-
-
-def _aligned(*tensors: Tensor) -> bool:
-    """Whether all begin at a multiple of 16 bytes, as what torch allocates does."""
-    addresses = 0
-    for tensor in tensors:
-        addresses |= tensor.data_ptr()
-    return addresses % 16 == 0
+    tensors = (emissions, gold, mask, transitions, start, end, *outs)
+    return Given(tuple([one.contiguous() for one in tensors]), tags is not None, illegal is not None)
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
@@ -123,15 +109,13 @@ def _scan(given: Given, losses: Tensor, saved: Tensor, after: Tensor) -> None:
     width, lattice, results = _width(size), given.tensors, (losses, saved, after)
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "tagged": given.tagged, "masked": given.masked}
-        tensors = (*lattice, *results)
-        _launch(gpu_sums.scan, (rows, 2, 1), given.kind, tensors, (rows, length), WARPS[width], constants)
+        _launch(gpu_sums.scan, (rows, 2, 1), (*lattice, *results), (rows, length), WARPS[width], constants)
         return
     scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
-    constants = {"size": size, "width": width}
-    _launch(gpu_wide.spread_out, (size, 1, 1), given.kind, (lattice[3], scratch), (), 4, constants)
-    constants |= {"chunk": 32, "tagged": given.tagged}
+    _launch(gpu_wide.spread_out, (size, 1, 1), (lattice[3], scratch), (), 4, {"size": size, "width": width})
+    constants = {"size": size, "width": width, "chunk": 32, "tagged": given.tagged}
     tensors = (*lattice[:6], *results, scratch)
-    _launch(gpu_wide.scan_wide, (rows, 2, 1), given.kind, tensors, (rows, length), width // 32, constants)
+    _launch(gpu_wide.scan_wide, (rows, 2, 1), tensors, (rows, length), width // 32, constants)
 
 
 def backward(
@@ -148,11 +132,9 @@ def backward(
     gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
         return Gradients(gradients.emissions, *(part.zero_() for part in gradients[1:]))
-    given, weights = _given(emissions, tags, mask, transitions, start, end), upstream.contiguous()
-    if not _aligned(weights):
-        given = given._replace(kind=None)
-    partials = _shares(given, weights, saved, _after(saved, emissions), out=gradients.emissions)
-    _fold(given, partials, gradients, weights, weights, ASKED)
+    given = _given(emissions, tags, mask, transitions, start, end)
+    partials = _shares(given, upstream.contiguous(), saved, _after(saved, emissions), out=gradients.emissions)
+    _fold(partials, gradients, upstream, upstream, ASKED)
     return gradients
 
 
@@ -181,7 +163,7 @@ def loss_and_gradients(
     _scan(given, losses, saved, after)
     weights = MEAN if mean else SUM
     partials = _shares(given, losses, saved, after, out=after, even=weights)
-    _fold(given, partials, gradients, losses, reduced, weights)
+    _fold(partials, gradients, losses, reduced, weights)
     return reduced, losses, list(gradients)
 
 
@@ -227,25 +209,23 @@ def _shares(
     flags = {"tagged": given.tagged, "masked": given.masked, "sums": steps, "even": even}
     constants = {"size": size, "width": width, "tile": tile, **flags}
     warps = 1 if width <= 16 else 4
-    _launch(gpu_shares.shares, (programs, tiles, 1), given.kind, tensors, (rows, length, chunk), warps, constants)
+    _launch(gpu_shares.shares, (programs, tiles, 1), tensors, (rows, length, chunk), warps, constants)
     return partials
 
 
-def _fold(given: Given, partials: Tensor, gradients: Gradients, losses: Tensor, reduced: Tensor, even: int) -> None:
+def _fold(partials: Tensor, gradients: Gradients, losses: Tensor, reduced: Tensor, even: int) -> None:
     """The parameters' gradients from their parts; and the losses' sum or mean, unless weights were asked for."""
     size = len(gradients.start)
     every = size * size + 2 * size
     cells = 16 if every < 4096 else 64
     constants = {"size": size, "many": 2048 // cells, "cells": cells, "even": even}
     tensors = (partials, *gradients[1:], losses, reduced)
-    grid, numbers = (-(-every // cells), 1, 1), (len(partials), len(losses))
-    _launch(gpu_shares.fold, grid, given.kind, tensors, numbers, 4, constants)
+    _launch(gpu_shares.fold, (-(-every // cells), 1, 1), tensors, (len(partials), len(losses)), 4, constants)
 
 
 def _launch(
     kernel: Any,
     grid: tuple[int, int, int],
-    kind: tuple[Any, ...] | None,
     tensors: Sequence[Tensor],
     numbers: tuple[int, ...],
     warps: int,
@@ -253,20 +233,24 @@ def _launch(
 ) -> None:
     """Run a kernel whose arguments are tensors, then numbers, then constants, on the device of the tensors.
 
-    Triton's own way there takes 20 us of the host, to find out what was compiled before.
+    Triton's own way there takes 20 us of the host, to find out what was compiled before. Tensors that do not begin
+    at a multiple of 16 bytes need code of their own, and go that way.
     """
     device = tensors[0].get_device()
     if device >= 0 and device != torch.cuda.current_device():
         with torch.cuda.device(device):
-            _launch(kernel, grid, kind, tensors, numbers, warps, constants)
+            _launch(kernel, grid, tensors, numbers, warps, constants)
         return
-    key = (kernel, kind, *constants.values())
-    known = _compiled.get(key) if kind else None
+    addresses = 0
+    for tensor in tensors:
+        addresses |= tensor.data_ptr()
+    key = (kernel, device, warps, *constants.values(), *[tensor.dtype for tensor in tensors])
+    known = _compiled.get(key) if addresses % 16 == 0 else None
     if known is not None:
         known[grid](*tensors, *numbers, *constants.values())
         return
     compiled = kernel[grid](*tensors, *numbers, **constants, num_warps=warps)
-    if kind and _DIRECT:
+    if addresses % 16 == 0 and _DIRECT:
         _compiled[key] = compiled
 
 
@@ -279,19 +263,18 @@ def viterbi(
     scores = emissions.new_empty(rows)
     if rows == 0:
         return Paths(tags, scores)
-    smallest = torch.uint8 if size <= 256 else torch.int16
-    pointers = torch.empty((rows, length, size), dtype=smallest, device=emissions.device)
-    (one, _, *others), _, masked, kind = _given(emissions, None, mask, transitions, start, end, illegal)
+    kind = torch.uint8 if size <= 256 else torch.int16
+    pointers = torch.empty((rows, length, size), dtype=kind, device=emissions.device)
+    (one, _, *others), _, masked = _given(emissions, None, mask, transitions, start, end, illegal)
     results, width = (tags, scores, pointers), _width(size)
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "pad": PAD, "masked": masked}
-        tensors = (one, *others, *results)
-        _launch(gpu_paths.viterbi, (rows, 1, 1), kind, tensors, (length,), WARPS[width], constants)
+        _launch(gpu_paths.viterbi, (rows, 1, 1), (one, *others, *results), (length,), WARPS[width], constants)
     else:
         scratch = torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device)
         constants = {"size": size, "width": width, "chunk": 16, "pad": PAD}
         tensors = (one, *others[:4], *results, scratch)
-        _launch(gpu_paths.viterbi_wide, (rows, 1, 1), kind, tensors, (length,), width // 32, constants)
+        _launch(gpu_paths.viterbi_wide, (rows, 1, 1), tensors, (length,), width // 32, constants)
     return Paths(tags, scores)
 
 
