@@ -43,7 +43,7 @@ def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     assert main == given.results.score(Setting("weibo", "uer"), "MCRF-training")
     assert isinstance(ours, Score)
     assert ours.runs == 2
-    assert encoder == "uer"
+    assert encoder == "uer+lstm1"
     assert tried == 3
     assert rows["MSRA"][2:] == (None, None, None)
     assert rows["ATIS"][2:] == ("-", "-", "-")

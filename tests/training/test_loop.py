@@ -52,6 +52,23 @@ def test_a_batch_cut_into_several_passes_has_the_same_gradient():
         torch.testing.assert_close(cut, whole)
 
 
+def test_the_share_of_words_asked_for_is_hidden_anew_each_step_and_the_tags_stay():
+    run, plain = make_run(word_dropout=0.4), make_run()
+    batch = list(range(30))
+    [([whole], _)] = loop._prepared(plain, [batch])
+    unknown = run.model.encoder.prepare([[loop.HIDDEN]])["words"].item()
+    seen = []
+    for run.state.step in (0, 1, 1):
+        [([part], _)] = loop._prepared(run, [batch])
+        hidden = part.features["words"] != whole.features["words"]
+        assert (part.features["words"][hidden] == unknown).all()
+        assert hidden.sum() / whole.features["mask"].sum() == pytest.approx(0.4, abs=0.1)
+        assert torch.equal(part.tags, whole.tags)
+        seen.append(part.features["words"])
+    assert torch.equal(seen[1], seen[2])
+    assert not torch.equal(seen[0], seen[1])
+
+
 def test_the_longer_of_epochs_and_steps_is_trained():
     run = make_run(epochs=2, minimum_steps=11)  # 30 sentences in eights: 4 steps an epoch
     assert run.total == 11
@@ -78,19 +95,19 @@ def test_training_stops_when_dev_stops_improving_and_keeps_the_best(monkeypatch)
         assert torch.equal(value, seen[1][name])
 
 
-@pytest.mark.parametrize("average", [None, 0.9])
-def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path, average):
-    whole = make_run(checkpoint_steps=1, average=average)
+@pytest.mark.parametrize("more", [{}, {"average": 0.9}, {"word_dropout": 0.3}])
+def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path, more):
+    whole = make_run(checkpoint_steps=1, **more)
     list(loop.run_epochs(whole))
     for stop in (1, 4, 5, 11):  # inside an epoch, at its end, after it, before the last step
         work = tmp_path / str(stop)
         work.mkdir()
-        first = make_run(work, checkpoint_steps=1, average=average)
+        first = make_run(work, checkpoint_steps=1, **more)
         for event in loop.run_epochs(first):
             # The generator stands before the checkpoint of the step it tells of.
             if isinstance(event, loop.Step) and event.step == stop + 1:
                 break
-        second = make_run(work, checkpoint_steps=1, average=average)
+        second = make_run(work, checkpoint_steps=1, **more)
         loop.resume(second)
         assert second.state.step == stop
         list(loop.run_epochs(second))

@@ -106,6 +106,8 @@ class Settings(_Frozen):
     """`train`: MCRF-training, `decode`: MCRF-decoding, `off`: conventional; a softmax head takes `off` or `decode`."""
     dropout: float | None = Field(default=None, ge=0, lt=1)
     """Dropout before the linear layer; the encoder's own if left out."""
+    word_dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the words that each training step hides, so that the words around them have to do."""
     encoder: EncoderConfig = EncoderConfig()
     """Words to vectors."""
     optim: OptimSettings = OptimSettings()

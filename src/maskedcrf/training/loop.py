@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,6 +29,8 @@ from maskedcrf.training.optim import build_optimiser, rate_factor, set_rates
 from maskedcrf.training.processes import Processes
 from maskedcrf.training.randomness import seed_all
 
+HIDDEN = "\N{REPLACEMENT CHARACTER}"
+"""Stands for a hidden word: unknown to every vocabulary, and no piece to a tokenizer."""
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -152,16 +155,26 @@ def _prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Par
     for batch in batches:
         own = run.processes.share(batch)
         limit = run.settings.batch_tokens
+        random = np.random.default_rng([run.settings.seed, run.state.step, run.processes.rank])
         cut = prediction_batches([run.lengths[number] for number in own], size=len(batch), tokens=limit)
-        yield [_part(run, [own[place] for place in places]) for places in cut], len(batch)
+        yield [_part(run, [own[place] for place in places], random) for places in cut], len(batch)
 
 
-def _part(run: Run, numbers: Sequence[int]) -> Part:
-    features = run.model.encoder.prepare([run.corpus.tokens[number] for number in numbers])
+def _part(run: Run, numbers: Sequence[int], random: np.random.Generator) -> Part:
+    shown = [_shown(run.corpus.tokens[number], run.settings.word_dropout, random) for number in numbers]
+    features = run.model.encoder.prepare(shown)
     mask = features["mask"]
     tags = torch.full(mask.shape, -100)
     tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])
     return Part(features, tags)
+
+
+def _shown(words: Sequence[str], share: float, random: np.random.Generator) -> Sequence[str]:
+    """The words of a sentence, a share of them hidden."""
+    if not share:
+        return words
+    hidden = random.random(len(words)) < share
+    return [HIDDEN if hide else word for word, hide in zip(words, hidden, strict=True)]
 
 
 def _close_epoch(run: Run, epoch: int, *, loss: float, started: float) -> None:
