@@ -7,9 +7,15 @@ The contract of every fast backend:
   marginals, viterbi, nbest, sample: as in `reference`
 All compute in double whatever comes in. Masses are exact while they stay in a range where products neither vanish
 nor overflow; that is checked, and rows that leave it are done again on logarithms, by the reference.
+
+Masses lie as (D+1, T+1, B): a position is a matrix, and what holds for every tag is one plane. The last tag is `stop`:
+behind its labelled positions a row enters it, at the price of `end`, and stays. So all rows end together, in stop.
 """
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,104 +23,158 @@ from torch import Tensor
 from maskedcrf.crf import reference
 from maskedcrf.crf.reference import Paths
 
-_STEP = 138.0  # |log| of transition and emission masses; exp(138) = 1e60
-_MASS = 1e-90  # forward and backward masses stay between this and its inverse
-_RESCALE = 8  # positions between two divisions
+# Why nothing that counts is lost, in nats, of which doubles have -708 to 709. Where masses are divided, those that are
+# not 0 must come out within 253 of 0; forward masses then have a total of 1. Up to the next division they move, the
+# growth of the total included, by at most _ROOM, or by one step: 3 * _REACH and the logarithm of the number of tags.
+_REACH = 138.0  # |log| of the mass of a step, and of an emission beside the highest of its position
+_ROOM = 200.0
+_LEAST = 1e-110  # and no more than its inverse
+
+
+class _Gold(NamedTuple):
+    """The gold path, labelled positions first."""
+
+    tags: Tensor
+    """(T+1, B); `stop` behind the labelled positions, and for what is no tag."""
+    exists: Tensor
+    """(T+1, B): which of them have mass; stop has none at a labelled position."""
+    steps: Tensor
+    """(T, B), numbered from * (D+1) + to."""
 
 
 def _exponentiate(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Masses, 0 for -inf, and which scores are in range (NaN is not)."""
+    """Masses, 0 for -inf, and how far from 0 the other scores are; what is beyond `_REACH` has no true mass."""
     excluded = scores == -torch.inf
     scores = scores.masked_fill(excluded, 0)
     # exp is many times slower where it underflows, so nothing may.
-    return scores.clamp(-_STEP, _STEP).exp_().masked_fill_(excluded, 0), scores.abs() <= _STEP
+    return scores.clamp(-_REACH, _REACH).exp_().masked_fill_(excluded, 0), scores.abs_()
 
 
-def _emission_masses(packed: reference.Packed) -> tuple[Tensor, Tensor, Tensor]:
-    """Masses (T, B, D), 0 where not labelled; log of what was divided out (B,); which rows are in range (B,)."""
-    shift = packed.emissions.amax(2, keepdim=True)
-    shift.masked_fill_(~shift.isfinite(), 0)
-    masses, in_range = _exponentiate(packed.emissions - shift)
-    masses.masked_fill_(~packed.on[..., None], 0)
-    return masses.transpose(0, 1).contiguous(), shift.flatten(1).sum(1), in_range.flatten(1).all(1)
+def _with_stop(transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """(D+2, D+1): scores of the steps between all tags, `stop` being the last one, and below them of the starts."""
+    scores = transitions.new_full((len(start) + 2, len(start) + 1), -torch.inf, dtype=torch.float64)
+    scores[:-2, :-1], scores[:-2, -1], scores[-1, :-1] = transitions, end, start
+    scores[-2:, -1] = 0
+    return scores
 
 
-def _total(mass: Tensor) -> Tensor:
-    """(B, 1): the sum of each row; 1 where there is nothing."""
-    total = mass.sum(1, keepdim=True)
-    return total.masked_fill_(total == 0, 1)
+def _order(mask: Tensor) -> Tensor | None:
+    """(B, T): where the labelled positions come from that go first, as in `reference.pack`; None if they do already."""
+    if not (mask[:, 1:] > mask[:, :-1]).any():
+        return None
+    return mask.logical_not().to(torch.uint8).argsort(dim=1, stable=True)
 
 
-def _climb(start: Tensor, emitted: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """(T, B, D): masses of the path beginnings at each tag, rescaled now and then; log of the scales (T, B)."""
-    alphas = torch.empty_like(emitted)
-    scales = emitted.new_ones(emitted.shape[:2])
-    rows, factors = alphas.unbind(), emitted.unbind()
-    mass = torch.mul(start, factors[0], out=rows[0])
+def _stopped(mask: Tensor) -> Tensor:
+    """(T+1, B): where the rows are in `stop`, labelled positions going first."""
+    return torch.arange(mask.shape[1] + 1, device=mask.device)[:, None] >= mask.sum(1)
+
+
+def _emit(emitted: Tensor, emissions: Tensor, stopped: Tensor) -> tuple[Tensor, Tensor]:
+    """Fill `emitted` (D+1, T+1, B) with masses; log of what was divided out (B,), and how far they reach (B,)."""
+    emitted[-1] = stopped
+    scores = emitted[:-1]
+    scores[:, :-1], scores[:, -1] = emissions.permute(2, 1, 0), 0
+    highest = scores.amax(0)
+    reach = highest - scores.amin(0)
+    if (reach <= _REACH).all():  # so all are finite
+        scores.sub_(highest).exp_().mul_(1 - emitted[-1])
+    else:
+        masses, far = _exponentiate(scores.sub_(highest.masked_fill_(~highest.isfinite(), 0)))
+        scores.copy_(masses.masked_fill_(stopped, 0))
+        reach = far.amax(0)
+    return highest.masked_fill_(stopped, 0).sum(0), reach.masked_fill_(stopped, 0).amax(0)
+
+
+def _climb(alphas: Tensor, scales: Tensor, emitted: Tensor, matrix: Tensor, start: Tensor, every: int) -> None:
+    """Fill `alphas` with the masses of the path beginnings at each tag, divided now and then by `scales` (T+1, B)."""
+    rows, factors, onward = alphas.unbind(1), emitted.unbind(1), matrix.T.contiguous()
+    scales.fill_(1)
+    mass = torch.mul(start[:, None], factors[0], out=rows[0])
     for t in range(1, len(rows)):
-        if t % _RESCALE == 0:
-            total = _total(mass)
-            mass, scales[t] = mass / total, total.squeeze(1)
-        mass = torch.mm(mass, matrix, out=rows[t]).mul_(factors[t])
-    return alphas, scales.log().cumsum(0)
+        if t % every == 0:
+            mass /= torch.sum(mass, 0, out=scales[t - 1]).clamp_(min=1e-300)  # 0 if there is no path
+        mass = torch.mm(onward, mass, out=rows[t]).mul_(factors[t])
 
 
-def _descend(end: Tensor, last: Tensor, emitted: Tensor, matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """(T, B, D) each: masses of the path endings that leave a tag, and of those that arrive there and emit.
+def _descend(last: Tensor, scales: Tensor, emitted: Tensor, matrix: Tensor, every: int) -> tuple[Tensor, Tensor]:
+    """(D+1, T+1, B) each: masses of the path endings that leave a tag, and of those that arrive there and emit.
 
-    A row begins at its `last` position (B,): behind it the emission masses are 0, and there `end` comes in.
+    They begin with `last` (B,) and are divided as `_climb` did, so that their products with its masses make up `last`
+    times the mass at the end, at every position.
     """
     betas, arrivals = torch.empty_like(emitted), torch.empty_like(emitted)
-    places = torch.arange(len(emitted), device=emitted.device)[:, None]
-    entering = ((places == last)[..., None] * end).unbind()
-    back, rows, factors, into = betas.unbind(), arrivals.unbind(), emitted.unbind(), matrix.T.contiguous()
-    arriving = torch.mul(entering[-1], factors[-1], out=rows[-1])
-    betas[-1] = entering[-1]
+    back, rows, factors = betas.unbind(1), arrivals.unbind(1), emitted.unbind(1)
+    betas[:, -1] = last
+    arriving = torch.mul(back[-1], factors[-1], out=rows[-1])
     for t in range(len(rows) - 2, -1, -1):
-        if t % _RESCALE == 0:
-            arriving.div_(_total(arriving))
-        torch.addmm(entering[t], arriving, into, out=back[t])
-        arriving = torch.mul(back[t], factors[t], out=rows[t])
+        arriving = torch.mul(torch.mm(matrix, arriving, out=back[t]), factors[t], out=rows[t])
+        if (t + 1) % every == 0:
+            arriving /= scales[t]
     return betas, arrivals
 
 
-def _sound(masses: Tensor) -> Tensor:
-    """(B,): whether each mass of a row (T, B, D) is 0 or in range."""
-    lowest = masses.masked_fill(masses == 0, 1).amin((0, 2))
-    return (lowest >= _MASS) & (masses.amax((0, 2)) <= 1 / _MASS)
+def _sound(masses: Tensor, every: int) -> Tensor:
+    """(B,): whether all masses of a row, just after they were divided, are 0 or in range."""
+    divided = masses[:, every - 1 : -1 : every].abs()  # a weight may be negative
+    return ((divided == 0) | ((divided >= _LEAST) & (divided <= 1 / _LEAST))).flatten(0, 1).all(0)
 
 
-def _at(masses: Tensor, position: Tensor) -> Tensor:
-    """(B, ...): entry `position` (B,) of each row of (T, B, ...)."""
-    return masses[position.clamp(min=0), torch.arange(len(position), device=masses.device)]
+def _follow(tags: Tensor, emitted: Tensor, stopped: Tensor, order: Tensor | None) -> _Gold:
+    """Where the gold path goes."""
+    size = len(emitted)
+    path = stopped.new_full(stopped.shape, size - 1, dtype=torch.long)
+    path[:-1] = (tags if order is None else tags.gather(1, order)).T
+    path.masked_fill_((path < 0) | (path >= size) | stopped, size - 1)
+    return _Gold(path, emitted.gather(0, path[None])[0] != 0, path[:-1] * size + path[1:])
 
 
 def forward(
     emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(B,): log Z - score of `tags`, or log Z without; and what `backward` needs."""
-    lattice = [part.double() for part in (transitions, start, end)]
-    packed = reference.pack(emissions.double(), mask)
-    emitted, shifts, sound = _emission_masses(packed)
-    parameters, in_range = zip(*(_exponentiate(one) for one in lattice), strict=True)
-    alphas, scales = _climb(parameters[1], emitted, parameters[0])
-    lengths = packed.on.sum(1)
-    last = lengths - 1
-    log_z = ((_at(alphas, last) @ parameters[2]).log() + _at(scales, last) + shifts).masked_fill_(lengths == 0, 0)
-    sound = sound & _sound(alphas) & torch.cat([one.flatten() for one in in_range]).all()
+    order, stopped, saved = _order(mask), _stopped(mask), empty_saved(emissions)
+    packed = emissions if order is None else emissions.gather(1, order[..., None].expand_as(emissions))
+    parameters = _with_stop(transitions, start, end)
+    matrix, far = _exponentiate(parameters)
+    alphas, emitted, scales = _parts(saved)
+    shifts, reach = _emit(emitted, packed, stopped)
+    sound = (reach <= _REACH) & (far.amax() <= _REACH)
+    most = max([0.0, *(reach[sound] + 2 * far.amax()).tolist()])
+    every = max(1, int(_ROOM / (most + math.log(len(alphas)))))
+    _climb(alphas, scales, emitted, matrix[:-1], matrix[-1], every)
+    log_z = alphas[-1, -1].log() + scales[every - 1 : -1 : every].log().sum(0) + shifts
+    sound &= _sound(alphas, every)
+    scales[-1] = sound * every
     if not sound.all():
-        log_z[~sound] = reference.log_partition(packed.emissions[~sound], packed.on[~sound], *lattice)
+        lattice = transitions.double(), start.double(), end.double()
+        log_z[~sound] = reference.log_partition(emissions[~sound].double(), mask[~sound], *lattice)
     if tags is not None:
-        gold = reference.follow(packed, tags, *lattice)
-        log_z -= gold.emitted.sum(1) + gold.stepped.sum(1) + gold.edges
-    saved = torch.cat([alphas, emitted, sound[None, :, None].expand_as(alphas[:1])])
+        log_z -= _score(_follow(tags, emitted, stopped, order), packed, parameters, stopped)
     return log_z.to(emissions.dtype), saved
 
 
+def _score(gold: _Gold, emissions: Tensor, parameters: Tensor, stopped: Tensor) -> Tensor:
+    """(B,): the score of the gold path."""
+    at = gold.tags[:-1].clamp(max=emissions.shape[2] - 1).T[..., None]
+    emitted = emissions.gather(2, at).squeeze(2).double().masked_fill_(stopped[:-1].T, 0).sum(1)
+    score = emitted + parameters.take(gold.steps).sum(0) + parameters[-1].take(gold.tags[0])
+    return score.masked_fill_(~gold.exists.all(0), -torch.inf)
+
+
 def empty_saved(emissions: Tensor) -> Tensor:
-    """A tensor like what `forward` saves: forward and emission masses (T, B, D), and which rows are sound."""
+    """A tensor like what `forward` saves: forward masses, emission masses, and what the former were divided by.
+
+    Since none are divided at the last position, there it says after how many they are; 0 for a row not to be used.
+    """
     rows, length, size = emissions.shape
-    return emissions.new_empty((2 * length + 1, rows, size), dtype=torch.float64)
+    return emissions.new_empty((2 * size + 3, length + 1, rows), dtype=torch.float64)
+
+
+def _parts(saved: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The three of `empty_saved`: (D+1, T+1, B) twice, and (T+1, B)."""
+    size = len(saved) // 2
+    return saved[:size], saved[size:-1], saved[-1]
 
 
 def backward(
@@ -128,39 +188,49 @@ def backward(
     end: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
-    lattice = [part.double() for part in (transitions, start, end)]
-    weights = upstream.double()
-    packed = reference.pack(emissions.double(), mask)
-    length = mask.shape[1]
-    alphas, emitted, sound = saved[:length], saved[length:-1], saved[-1, :, 0] > 0
-    matrix, last = _exponentiate(lattice[0])[0], packed.on.sum(1) - 1
-    betas, arrivals = _descend(_exponentiate(lattice[2])[0], last, emitted, matrix)
-    sound = sound & _sound(arrivals)
-    if not sound.all():  # what they hold may not even be finite
-        alphas, betas, arrivals = (torch.where(sound[:, None], one, 0) for one in (alphas, betas, arrivals))
-    shares = alphas * betas
-    totals = shares.sum(2)  # (T, B)
-    inverse = (weights / totals).masked_fill_(totals == 0, 0)[..., None]
-    shares *= inverse
-    steps = (alphas[:-1].flatten(0, 1).T @ (arrivals[1:] * inverse[:-1]).flatten(0, 1)) * matrix
-    sums = [steps, shares[0].sum(0), _at(shares, last).sum(0)]
-    by_row = shares.transpose(0, 1)
-    if not sound.all():
-        lost = (~sound).nonzero().squeeze(1)
-        found = _log_shares(reference.Packed(*(part[lost] for part in packed)), lattice, weights[lost])
-        by_row = by_row.index_copy(0, lost, found[0])
-        sums = [one + other for one, other in zip(sums, found[1:], strict=True)]
+    order, weights = _order(mask), upstream.double()
+    alphas, emitted, scales = _parts(saved)
+    matrix = _exponentiate(_with_stop(transitions, start, end)[:-1])[0]
+    every = int(max([1, *scales[-1].tolist()]))
+    betas, arrivals = _descend(weights / alphas[-1, -1], scales, emitted, matrix, every)
+    sound = (scales[-1] > 0) & (alphas[-1, -1] > 0) & _sound(arrivals, every)
+    lost = (~sound).nonzero().squeeze(1)
+    if len(lost):  # what they hold may not even be finite
+        alphas, betas, arrivals = (torch.where(sound, one, 0) for one in (alphas, betas, arrivals))
+    shares = betas.mul_(alphas)
+    steps = (alphas[:, :-1].flatten(1) @ arrivals[:, 1:].flatten(1).T).mul_(matrix)
+    starts = shares[:, 0].sum(1)
+    sums = steps[:-1, :-1], starts[:-1], steps[:-1, -1]
+    if len(lost):
+        lattice = [part.double() for part in (transitions, start, end)]
+        found = _log_shares(reference.pack(emissions[lost].double(), mask[lost]), lattice, weights[lost])
+        shares[:-1, :-1, lost] = found[0].permute(2, 1, 0)[:, : mask.shape[1]]
+        for one, other in zip(sums, found[1:], strict=True):
+            one += other
     if tags is not None:
-        by_row = _subtract_gold(by_row, sums, packed, tags, weights)
-    by_row = by_row.masked_fill(packed.emissions == -torch.inf, 0)
-    d_emissions = torch.zeros_like(by_row).scatter_(1, packed.order[..., None].expand_as(by_row), by_row)
-    d_parameters = [one.masked_fill_(score == -torch.inf, 0) for one, score in zip(sums, lattice, strict=True)]
-    return (
-        d_emissions.to(emissions.dtype),
-        d_parameters[0].to(transitions.dtype),
-        d_parameters[1].to(start.dtype),
-        d_parameters[2].to(end.dtype),
+        _subtract_gold(_follow(tags, emitted, _stopped(mask), order), weights, shares, steps, starts)
+    d_transitions, d_start, d_end = (
+        one.masked_fill(scores == -torch.inf, 0).to(scores.dtype)
+        for one, scores in zip(sums, (transitions, start, end), strict=True)
     )
+    return _by_row(shares, emissions, order), d_transitions, d_start, d_end
+
+
+def _by_row(shares: Tensor, emissions: Tensor, order: Tensor | None) -> Tensor:
+    """(B, T, D) in the type of the emissions, at the caller's positions."""
+    by_row = shares[:-1, :-1].permute(2, 1, 0)
+    result = emissions.new_empty(emissions.shape)
+    if order is None:
+        return result.copy_(by_row)
+    return result.scatter_(1, order[..., None].expand_as(by_row), by_row.to(emissions.dtype))
+
+
+def _subtract_gold(gold: _Gold, weights: Tensor, shares: Tensor, steps: Tensor, starts: Tensor) -> None:
+    """Take the gold path's own counts off in place; what is excluded or no tag has none."""
+    counts = weights * gold.exists
+    shares.scatter_add_(0, gold.tags[None], -counts[None])
+    steps -= torch.bincount(gold.steps.flatten(), counts[1:].flatten(), steps.numel()).view_as(steps)
+    starts -= torch.bincount(gold.tags[0], counts[0], len(starts))
 
 
 def _log_shares(packed: reference.Packed, lattice: list[Tensor], weights: Tensor) -> list[Tensor]:
@@ -181,25 +251,6 @@ def _log_shares(packed: reference.Packed, lattice: list[Tensor], weights: Tensor
         steps += (torch.where(used[:, t, None, None], step, 0) * weights).sum(0)
     last = shares.gather(1, (packed.on.sum(1) - 1).clamp(min=0)[:, None, None].expand(-1, 1, len(start)))
     return [shares, steps, shares[:, 0].sum(0), last.squeeze(1).sum(0)]
-
-
-def _subtract_gold(
-    shares: Tensor, sums: list[Tensor], packed: reference.Packed, tags: Tensor, weights: Tensor
-) -> Tensor:
-    """Take the gold path's own counts off, from `sums` in place; what is no tag has none."""
-    size = shares.shape[2]
-    tags = tags.gather(1, packed.order)
-    known = packed.on & (tags >= 0) & (tags < size)
-    tags = tags.masked_fill(~known, 0)
-    weight = weights[:, None] * known
-    steps = torch.bincount(
-        (tags[:, :-1] * size + tags[:, 1:]).flatten(), (weight[:, 1:] * known[:, :-1]).flatten(), size * size
-    )
-    last = (packed.on.sum(1, keepdim=True) - 1).clamp(min=0)
-    sums[0] -= steps.view(size, size)
-    sums[1] -= torch.bincount(tags[:, 0], weight[:, 0], size)
-    sums[2] -= torch.bincount(tags.gather(1, last).squeeze(1), weight.gather(1, last).squeeze(1), size)
-    return shares.scatter_add(2, tags[..., None], -weight[..., None])
 
 
 def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
