@@ -1,49 +1,118 @@
-"""BERT without padding: pieces of all rows in one, and rows apart only where pieces attend to each other."""
+"""BERT without padding: pieces of all rows in one, and rows apart only where pieces attend to each other.
+
+On a core nearly all the time goes to products with weights, which run as fast as the core multiplies. So the rest is
+kept small: what is large is written to the same memory in every layer, and biases are added where a sum is due anyway.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 KINDS = frozenset(("bert", "camembert", "roberta", "xlm-roberta"))
 """Model types built of BERT's embeddings and layers, under BERT's names."""
+PRODUCTS = ("query", "key", "value", "dense")
+IN_PLACE = {"gelu": torch.ops.aten.gelu_}
+"""Activations that need no memory of their own."""
+LEAST, MOST = 1e-20, 1e20
+"""Sums of exponentials between these are as exact as if a maximum had been taken off first."""
+SCORES = 1 << 18
+"""Scores between pieces at a time, unless one row has more: they stay in the core's cache."""
+SHORT = 512
+"""Pieces in a row whose scores are all kept at once."""
 
 
 def packs(model: Any) -> bool:
-    """Whether `packed` can take the model's place."""
-    return model.config.model_type in KINDS and not model.config.is_decoder
+    """Whether `packed` can take the model's place: of a known type, in 32 bits, no part exchanged for another."""
+    config = model.config
+    if config.model_type not in KINDS or config.is_decoder or model.dtype != torch.float32:
+        return False
+    return all(type(part) is nn.Linear for name, part in model.encoder.named_modules() if name.endswith(PRODUCTS))
 
 
 def packed(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -> Tensor:
     """What `model` in evaluation makes of rows of pieces (R, P), read at flat places of any shape: (..., H).
 
-    Nearly all the work is products with weights, which know nothing of rows. Rows of one length, side by side, attend
-    at once, and none needs a mask. Above the last attention only pieces that are read go on.
+    Products with weights know nothing of rows. Rows of one length, side by side, attend at once, and none needs a
+    mask. Above the last attention only pieces that are read go on.
     """
     hidden: Tensor = model.embeddings(input_ids=pieces)[mask]
     numbers = mask.flatten().cumsum(dim=0) - 1
     read, places = torch.unique(numbers[places], return_inverse=True)
     lengths, counts = torch.unique_consecutive(mask.sum(dim=1), return_counts=True)
-    blocks = list(zip(counts.tolist(), lengths.tolist(), strict=True))
+    blocks = _blocks(counts.tolist(), lengths.tolist(), model.config.num_attention_heads)
+    queries, keys, values, attended = (torch.empty_like(hidden) for _ in range(4))
+    wide = hidden.new_empty(len(hidden), model.config.intermediate_size)
     for layer in model.encoder.layer:
         own = layer.attention.self
-        parts = [product(hidden) for product in (own.query, own.key, own.value)]
-        attended = _attended(parts, blocks, (own.num_attention_heads, own.attention_head_size))
+        _product(own.query, hidden, queries).add_(own.query.bias)
+        _product(own.key, hidden, keys)  # its bias adds the same to all that a piece compares: nothing
+        _product(own.value, hidden, values).add_(own.value.bias)
+        _attend((queries, keys, values), blocks, own.num_attention_heads, attended)
         if layer is model.encoder.layer[-1]:
-            attended, hidden = attended[read], hidden[read]
-        hidden = layer.attention.output(attended, hidden)
-        hidden = layer.output(layer.intermediate(hidden), hidden)
+            attended, hidden, queries, wide = attended[read], hidden[read], queries[: len(read)], wide[: len(read)]
+        hidden = _added(layer.attention.output, attended, hidden, queries)
+        _product(layer.intermediate.dense, hidden, wide).add_(layer.intermediate.dense.bias)
+        activation = IN_PLACE.get(model.config.hidden_act, layer.intermediate.intermediate_act_fn)
+        hidden = _added(layer.output, activation(wide), hidden, queries)
     return hidden[places]
 
 
-def _attended(parts: list[Tensor], blocks: list[tuple[int, int]], heads: tuple[int, int]) -> Tensor:
-    """Queries, keys and values (N, H) of blocks of (rows, length) to what each piece takes from its row, (N, H)."""
-    sizes = [rows * length for rows, length in blocks]
-    found = []
-    for block, *own in zip(blocks, *(torch.split(part, sizes) for part in parts), strict=True):
-        by_head = (part.view(*block, *heads).transpose(1, 2) for part in own)
-        found.append(scaled_dot_product_attention(*by_head).transpose(1, 2).reshape(-1, parts[0].shape[1]))
-    return torch.cat(found)
+def _product(linear: nn.Linear, vectors: Tensor, out: Tensor) -> Tensor:
+    """The layer without its bias."""
+    return torch.mm(vectors, linear.weight.t(), out=out)
+
+
+def _added(output: Any, vectors: Tensor, hidden: Tensor, out: Tensor) -> Tensor:
+    """What a part of a layer gives, added to what it was given, normed; `out` is written over."""
+    total = torch.add(hidden, output.dense.bias, out=out).addmm_(vectors, output.dense.weight.t())
+    return output.LayerNorm(total)  # type: ignore[no-any-return]
+
+
+def _blocks(counts: list[int], lengths: list[int], heads: int) -> list[tuple[int, int]]:
+    """So many rows of each length as (rows, length), with at most `SCORES` scores in each if that is a row or more."""
+    blocks = []
+    for count, length in zip(counts, lengths, strict=True):
+        most = max(1, SCORES // (heads * length**2))
+        blocks += [(min(most, count - start), length) for start in range(0, count, most)]
+    return blocks
+
+
+def _attend(parts: tuple[Tensor, ...], blocks: list[tuple[int, int]], heads: int, out: Tensor) -> None:
+    """Queries, keys and values (N, H) of blocks of (rows, length) to what each piece takes from its row, (N, H).
+
+    Weights are exponentials of the scores as they are, divided by their sum at the end: on rows as short as text is, a
+    softmax costs three times that. Where sums leave the bounds, torch's own attention does it.
+    """
+    sums = out.new_empty(len(out), heads)
+    by_block = list(zip(*(_by_head(part, blocks, heads) for part in (*parts, out, sums)), strict=True))
+    for block, (_, length) in zip(by_block, blocks, strict=True):
+        (_weigh if length <= SHORT else _weigh_safely)(*block)
+    low, high = torch.aminmax(sums)
+    if not (low > LEAST and high < MOST):
+        for block in by_block:
+            _weigh_safely(*block)
+    out.view(len(out), heads, -1).div_(sums[..., None])
+
+
+def _by_head(part: Tensor, blocks: list[tuple[int, int]], heads: int) -> list[Tensor]:
+    """Views (rows, heads, length, ...) of the blocks of (N, heads * ...)."""
+    split = torch.split(part, [rows * length for rows, length in blocks])
+    return [own.view(*block, heads, -1).transpose(1, 2) for own, block in zip(split, blocks, strict=True)]
+
+
+def _weigh(query: Tensor, key: Tensor, value: Tensor, found: Tensor, total: Tensor) -> None:
+    """Values times exponentials of scores, and these alone, summed over keys: (rows, heads, length, ...)."""
+    query, key, value = (part.flatten(0, 1) for part in (query, key, value))
+    weights = torch.baddbmm(query.new_empty(()), query, key.mT, beta=0, alpha=query.shape[2] ** -0.5).exp_()
+    found.copy_(torch.bmm(weights, value).view(found.shape))
+    total.copy_(weights.sum(dim=2).view(total.shape))
+
+
+def _weigh_safely(query: Tensor, key: Tensor, value: Tensor, found: Tensor, total: Tensor) -> None:
+    """The same for scores of any size and number, by torch: divided by their sum already."""
+    found.copy_(scaled_dot_product_attention(query, key, value))
+    total.fill_(1)
