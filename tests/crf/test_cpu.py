@@ -75,8 +75,10 @@ def _chunks(types: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 @pytest.mark.parametrize("shape", [(2, 12, 5), (3, 9, 9), (8, 70, 21), (19, 40, 9), (9, 20, 45)])
-@pytest.mark.parametrize("mean", [True, False])
-def test_loss_and_gradients_at_once_are_those_of_the_reference(shape: tuple, scale: float, mean: bool) -> None:
+@pytest.mark.parametrize(("mean", "factor"), [(True, 1.0), (False, 1.0), (True, 0.5)])
+def test_loss_and_gradients_at_once_are_those_of_the_reference(
+    shape: tuple, scale: float, mean: bool, factor: float
+) -> None:
     emissions, _, mask, *parameters = _lattice(*shape, masked=False, scale=scale)
     mask[-1] = False
     emissions = emissions.masked_fill(~mask[..., None], torch.nan)
@@ -86,11 +88,12 @@ def test_loss_and_gradients_at_once_are_those_of_the_reference(shape: tuple, sca
     tags = reference.viterbi(emissions.nan_to_num(), mask, *legal).tags
     weight = torch.full((shape[0],), 1 / shape[0] if mean else 1.0, dtype=torch.float64)
     losses, true = _true_gradients(weight, emissions.nan_to_num(), tags, mask, *legal)
-    total, each, found = cpu.loss_and_gradients(emissions, tags, mask, *parameters, illegal, mean=mean)
+    total, each, finish = cpu.loss_and_gradients(emissions, tags, mask, *parameters, illegal, mean=mean)
     torch.testing.assert_close(each, losses, rtol=1e-9, atol=1e-9 * scale)
     torch.testing.assert_close(total, (weight * losses).sum(), rtol=1e-9, atol=1e-9 * scale)
+    found = finish(torch.tensor(factor))
     for one, other in zip(found, true, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(one, factor * other, rtol=1e-9, atol=1e-9)
     assert (found[1][illegal[0]] == 0).all()
 
 

@@ -94,9 +94,9 @@ def test_losses_and_all_gradients_are_those_of_the_reference(size: int, spread: 
             close(one, other.nan_to_num(nan=0.0), dtype=dtype)
 
 
-@pytest.mark.parametrize("mean", [True, False])
+@pytest.mark.parametrize(("mean", "factor"), [(True, 1.0), (False, 1.0), (True, -0.3)])
 @pytest.mark.parametrize("size", [1, 9, 37, 159])
-def test_loss_and_gradients_at_once_are_those_of_the_reference(size: int, mean: bool) -> None:
+def test_loss_and_gradients_at_once_are_those_of_the_reference(size: int, mean: bool, factor: float) -> None:
     for length, dtype, spread in itertools.product(LENGTHS, BOTH, RANGES):
         given = case(size, length, spread, dtype)
         illegal = tuple(part == -torch.inf for part in given[2:])
@@ -108,11 +108,12 @@ def test_loss_and_gradients_at_once_are_those_of_the_reference(size: int, mean: 
         losses = reference.negative_log_likelihood(wide[0], tags, mask, *wide[2:])
         expected = losses.mean() if mean else losses.sum()
         parts = [part for part in wide if part.requires_grad]
-        gradients = torch.autograd.grad(expected, parts)
-        found = gpu.loss_and_gradients(given.emissions, tags, mask, *free, illegal, mean=mean)
-        close(found[0], expected.detach(), dtype=dtype)
-        close(found[1], losses.detach(), dtype=dtype)
-        for one, other, part in zip(found[2], gradients, parts, strict=True):
+        upstream = torch.tensor(factor, dtype=dtype, device="cuda")
+        gradients = torch.autograd.grad(expected, parts, upstream.double())
+        total, each, finish = gpu.loss_and_gradients(given.emissions, tags, mask, *free, illegal, mean=mean)
+        close(total, expected.detach(), dtype=dtype)
+        close(each, losses.detach(), dtype=dtype)
+        for one, other, part in zip(finish(upstream), gradients, parts, strict=True):
             assert (one[part == -torch.inf] == 0).all()
             close(one, other.nan_to_num(nan=0.0), dtype=dtype)
 

@@ -126,30 +126,42 @@ class Pending:
         """Look at `results` (B,), which must be finite; their `total` tells sooner, where it is known."""
         if torch.compiler.is_compiling():
             return
-        results = results.detach()
-        telling = results if total is None else total.detach()
+        telling = _plain(results if total is None else total)
         if not results.is_cuda:
             if not _all_finite(telling) and not results.isfinite().all():
                 explain(results, lattice, tags, constraints)
             return
         if torch.cuda.is_current_stream_capturing():
             return
-        ready = None
+        ready, copy = self._look()
+        if copy is not None and (copy.shape, copy.dtype) == (telling.shape, telling.dtype):
+            copy.copy_(telling, non_blocking=True)  # to where the last one was: new pinned memory has its price
+        else:
+            copy = telling.to("cpu", non_blocking=True)
+        ready.record()
+        if lattice.emissions.requires_grad:
+            lattice = lattice._replace(emissions=lattice.emissions.detach())
+        self._waiting.append((ready, copy, _plain(results), lattice, tags, constraints))
+
+    def _look(self) -> tuple[Any, Tensor | None]:
+        """Look at the copies that have arrived; an event, and the last of the copies, both free to be used again."""
+        ready, copy = None, None
         while self._waiting and self._waiting[0][0].query():
             ready, copy, *rest = self._waiting.popleft()
             if not _all_finite(copy) and not rest[0].isfinite().all():
                 explain(*rest)
-        ready = ready or torch.cuda.Event()  # type: ignore[no-untyped-call]
-        copy = telling.to("cpu", non_blocking=True)  # into pinned memory
-        ready.record()
-        lattice = lattice._replace(emissions=lattice.emissions.detach())
-        self._waiting.append((ready, copy, results, lattice, tags, constraints))
+        return ready or torch.cuda.Event(), copy  # type: ignore[no-untyped-call]
 
     def __deepcopy__(self, memo: Any) -> Pending:
         return Pending()  # what is under way on a device belongs to the layer that asked
 
     def __reduce__(self) -> tuple[type[Pending], tuple[()]]:
         return Pending, ()
+
+
+def _plain(values: Tensor) -> Tensor:
+    """The values without what they came from, of which nothing must be kept alive."""
+    return values.detach() if values.requires_grad else values
 
 
 def _all_finite(values: Tensor) -> bool:

@@ -81,8 +81,11 @@ def loss_and_gradients(
     illegal: tuple[Tensor, Tensor, Tensor] | None,
     *,
     mean: bool,
-) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Sum or mean of the losses, the losses (B,), and its gradients, with what is illegal excluded."""
+) -> tuple[Tensor, Tensor, Callable[[Tensor], list[Tensor]]]:
+    """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
+
+    What is illegal is excluded. The gradients are computed here; what is left is to multiply.
+    """
     losses = emissions.new_empty(len(emissions))
     d_emissions = torch.empty_like(emissions, memory_format=torch.contiguous_format)
     gold = _NO_TAGS if tags is None else _array(tags)
@@ -92,7 +95,14 @@ def loss_and_gradients(
     weights = np.full(len(on), 1 / max(1, len(on)) if mean else 1.0, losses.numpy().dtype)
     given = (weights, lattice[0], gold, on, *lattice[1:], *out, losses.numpy(), d_emissions.numpy())
     sums = _share(cpu_rows.both_rows, on, len(start), *given, parameters=True)
-    return losses.mean() if mean else losses.sum(), losses, [d_emissions, *_split(sums, transitions, start, end)]
+    gradients = [d_emissions, *_split(sums, transitions, start, end)]
+
+    def finish(upstream: Tensor) -> list[Tensor]:
+        if (factor := upstream.item()) != 1.0:
+            torch._foreach_mul_(gradients, factor)
+        return gradients
+
+    return losses.mean() if mean else losses.sum(), losses, finish
 
 
 def _split(sums: Any, transitions: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:

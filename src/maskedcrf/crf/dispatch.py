@@ -245,7 +245,7 @@ class _Asked(NamedTuple):
 
 
 class _ReducedLoss(torch.autograd.Function):
-    """Sum or mean of the losses, with its gradients at once: going back is a multiplication.
+    """Sum or mean of the losses, with its gradients almost at once: going back is little more than a multiplication.
 
     The gradients are given away on the first way back; should there be another, they are computed anew.
     """
@@ -253,7 +253,7 @@ class _ReducedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, asked: _Asked, *scores: Tensor) -> Tensor:
         reduced: Tensor
-        reduced, losses, ctx.gradients = _at_once(asked, scores)
+        reduced, losses, ctx.finish = _at_once(asked, scores)
         asked.losses.append(losses)
         ctx.save_for_backward(*scores)
         ctx.asked = asked
@@ -261,14 +261,10 @@ class _ReducedLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        gradients, ctx.gradients = ctx.gradients, None
         if torch.is_grad_enabled():
-            gradients = _ReducedLoss._differentiable(ctx, upstream)
-        else:
-            if gradients is None:
-                gradients = _at_once(ctx.asked, ctx.saved_tensors)[2]
-            _scale(gradients, upstream)
-        return None, *gradients
+            return None, *_ReducedLoss._differentiable(ctx, upstream)
+        finish, ctx.finish = ctx.finish, None
+        return None, *(finish or _at_once(ctx.asked, ctx.saved_tensors)[2])(upstream)
 
     @staticmethod
     def _differentiable(ctx: Any, upstream: Tensor) -> Any:
@@ -287,14 +283,6 @@ def _at_once(asked: _Asked, scores: Sequence[Tensor]) -> Any:
     emissions, *parameters = scores
     compute = _module(backend, emissions).loss_and_gradients
     return compute(emissions, tags, mask, *parameters, illegal, mean=mean)
-
-
-def _scale(gradients: list[Tensor], upstream: Tensor) -> None:
-    """Multiply in place by a single number, without waiting for a device."""
-    if upstream.is_cuda:
-        torch._foreach_mul_(gradients, upstream)
-    elif (factor := upstream.item()) != 1.0:
-        torch._foreach_mul_(gradients, factor)
 
 
 class _WatchedLoss(torch.autograd.Function):

@@ -6,7 +6,7 @@ Gradients are summed in a fixed order, so the same input gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -23,8 +23,15 @@ WARPS = {16: 1, 32: 1, 64: 4}
 """Warps of a scan, by its width."""
 EXCLUDES = True
 """These functions may be given what is illegal, as `Lattice` has it, after the scores."""
+BLOCK = 2048
+"""Numbers that a program of `gpu_shares.fold` reads at a time."""
 ASKED, SUM, MEAN = 0, 1, 2
 """What rows weigh in the gradients: what is asked for, 1, or 1 / B."""
+Kind = tuple[Any, ...] | None
+"""The device and the types of a call, which with the constants tell one compiled kernel from another.
+
+None where a tensor does not begin at a multiple of 16 bytes, for which code is compiled that no other may use.
+"""
 
 # Before Triton 3.3 a compiled kernel takes no constants.
 _DIRECT = tuple(int(part) for part in triton.__version__.split(".")[:2]) >= (3, 3)
@@ -63,6 +70,7 @@ class Given(NamedTuple):
     tensors: tuple[Tensor, ...]
     tagged: bool
     masked: bool
+    kind: Kind
 
 
 def _given(
@@ -78,8 +86,17 @@ def _given(
         parts = zip((transitions, start, end), illegal, strict=True)
         (transitions, start, end), illegal = (part.masked_fill(out, -torch.inf) for part, out in parts), None
     gold, outs = mask if tags is None else tags, (mask, mask, mask) if illegal is None else illegal
-    tensors = (emissions, gold, mask, transitions, start, end, *outs)
-    return Given(tuple([one.contiguous() for one in tensors]), tags is not None, illegal is not None)
+    tensors = [one.contiguous() for one in (emissions, gold, mask, transitions, start, end, *outs)]
+    kind = (emissions.get_device(), *[one.dtype for one in tensors]) if _aligned(*tensors) else None
+    return Given(tuple(tensors), tags is not None, illegal is not None, kind)
+
+
+def _aligned(*tensors: Tensor) -> bool:
+    """Whether all begin at a multiple of 16 bytes, as what torch allocates does."""
+    addresses = 0
+    for tensor in tensors:
+        addresses |= tensor.data_ptr()
+    return addresses % 16 == 0
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
@@ -109,13 +126,15 @@ def _scan(given: Given, losses: Tensor, saved: Tensor, after: Tensor) -> None:
     width, lattice, results = _width(size), given.tensors, (losses, saved, after)
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "tagged": given.tagged, "masked": given.masked}
-        _launch(gpu_sums.scan, (rows, 2, 1), (*lattice, *results), (rows, length), WARPS[width], constants)
+        tensors = (*lattice, *results)
+        _launch(gpu_sums.scan, (rows, 2, 1), given.kind, tensors, (rows, length), WARPS[width], constants)
         return
     scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
-    _launch(gpu_wide.spread_out, (size, 1, 1), (lattice[3], scratch), (), 4, {"size": size, "width": width})
-    constants = {"size": size, "width": width, "chunk": 32, "tagged": given.tagged}
+    constants = {"size": size, "width": width}
+    _launch(gpu_wide.spread_out, (size, 1, 1), given.kind, (lattice[3], scratch), (), 4, constants)
+    constants |= {"chunk": 32, "tagged": given.tagged}
     tensors = (*lattice[:6], *results, scratch)
-    _launch(gpu_wide.scan_wide, (rows, 2, 1), tensors, (rows, length), width // 32, constants)
+    _launch(gpu_wide.scan_wide, (rows, 2, 1), given.kind, tensors, (rows, length), width // 32, constants)
 
 
 def backward(
@@ -132,9 +151,11 @@ def backward(
     gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
         return Gradients(gradients.emissions, *(part.zero_() for part in gradients[1:]))
-    given = _given(emissions, tags, mask, transitions, start, end)
-    partials = _shares(given, upstream.contiguous(), saved, _after(saved, emissions), out=gradients.emissions)
-    _fold(partials, gradients, upstream, upstream, ASKED)
+    given, weights = _given(emissions, tags, mask, transitions, start, end), upstream.contiguous()
+    if not _aligned(weights):
+        given = given._replace(kind=None)
+    partials = _shares(given, weights, saved, _after(saved, emissions), out=gradients.emissions)
+    _fold(given.kind, partials, gradients)
     return gradients
 
 
@@ -148,23 +169,27 @@ def loss_and_gradients(
     illegal: Illegal | None,
     *,
     mean: bool,
-) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Sum or mean of the losses, the losses (B,), and its gradients, with what is illegal excluded.
+) -> tuple[Tensor, Tensor, Callable[[Tensor], Gradients]]:
+    """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
 
-    The emissions' gradient takes the place of the backward scan's masses, which nobody needs afterwards.
+    What is illegal is excluded. The emissions' gradient takes the place of the backward scan's masses, which nobody
+    needs afterwards; all but the last launch is done here.
     """
     losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
     gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
-        return reduced.fill_(torch.nan if mean else 0.0), losses, [part.zero_() for part in gradients]
+        return reduced.fill_(torch.nan if mean else 0.0), losses, lambda _: Gradients(*map(torch.zero_, gradients))
     given = _given(emissions, tags, mask, transitions, start, end, illegal)
     saved = emissions.new_empty(_regions_size(emissions), dtype=torch.float64)
     after = gradients.emissions
     _scan(given, losses, saved, after)
-    weights = MEAN if mean else SUM
-    partials = _shares(given, losses, saved, after, out=after, even=weights)
-    _fold(partials, gradients, losses, reduced, weights)
-    return reduced, losses, list(gradients)
+    partials = _shares(given, losses, saved, after, out=after, even=MEAN if mean else SUM, reduced=reduced)
+
+    def finish(upstream: Tensor) -> Gradients:
+        _fold(given.kind if _aligned(upstream) else None, partials, gradients, upstream)
+        return gradients
+
+    return reduced, losses, finish
 
 
 def _empty_gradients(emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Gradients:
@@ -195,8 +220,12 @@ def _shares(
     out: Tensor,
     even: int = ASKED,
     steps: bool = True,
+    reduced: Tensor | None = None,
 ) -> Tensor:
-    """(programs, D * D + 2 D): the parameters' gradients in parts; the emissions' go to `out`. All contiguous."""
+    """(programs, D * D + 2 D): the parameters' gradients in parts; the emissions' go to `out`. All contiguous.
+
+    Rows weigh what `upstream` says; where they weigh the same, it has the losses, whose sum goes to `reduced`.
+    """
     rows, length, size = given.tensors[0].shape
     width = _width(size)
     tile = min(width, max(8, 4096 // width))
@@ -205,27 +234,31 @@ def _shares(
     chunk = -(-positions // max(1, min(positions, (2048 if width <= 16 else 240) // tiles)))
     programs = -(-positions // chunk)
     partials = saved.new_empty((programs, size * size + 2 * size) if steps else (1, 1))
-    tensors = (upstream, saved, after, *given.tensors, out, partials)
+    tensors = (upstream, saved, after, *given.tensors, out, partials, upstream if reduced is None else reduced)
     flags = {"tagged": given.tagged, "masked": given.masked, "sums": steps, "even": even}
     constants = {"size": size, "width": width, "tile": tile, **flags}
     warps = 1 if width <= 16 else 4
-    _launch(gpu_shares.shares, (programs, tiles, 1), tensors, (rows, length, chunk), warps, constants)
+    _launch(gpu_shares.shares, (programs, tiles, 1), given.kind, tensors, (rows, length, chunk), warps, constants)
     return partials
 
 
-def _fold(partials: Tensor, gradients: Gradients, losses: Tensor, reduced: Tensor, even: int) -> None:
-    """The parameters' gradients from their parts; and the losses' sum or mean, unless weights were asked for."""
+def _fold(kind: Kind, partials: Tensor, gradients: Gradients, upstream: Tensor | None = None) -> None:
+    """The parameters' gradients from their parts; and all of them times the number `upstream`, if there is one."""
+    d_emissions, *sums = gradients
     size = len(gradients.start)
     every = size * size + 2 * size
     cells = 16 if every < 4096 else 64
-    constants = {"size": size, "many": 2048 // cells, "cells": cells, "even": even}
-    tensors = (partials, *gradients[1:], losses, reduced)
-    _launch(gpu_shares.fold, (-(-every // cells), 1, 1), tensors, (len(partials), len(losses)), 4, constants)
+    constants = {"size": size, "many": BLOCK // cells, "cells": cells, "scaled": upstream is not None}
+    programs = -(-every // cells) + (0 if upstream is None else -(-d_emissions.numel() // BLOCK))
+    tensors = (partials, *sums, partials if upstream is None else upstream, d_emissions)
+    numbers = (len(partials), *d_emissions.shape[:2])
+    _launch(gpu_shares.fold, (programs, 1, 1), kind, tensors, numbers, 4, constants)
 
 
 def _launch(
     kernel: Any,
     grid: tuple[int, int, int],
+    kind: Kind,
     tensors: Sequence[Tensor],
     numbers: tuple[int, ...],
     warps: int,
@@ -233,24 +266,21 @@ def _launch(
 ) -> None:
     """Run a kernel whose arguments are tensors, then numbers, then constants, on the device of the tensors.
 
-    Triton's own way there takes 20 us of the host, to find out what was compiled before. Tensors that do not begin
-    at a multiple of 16 bytes need code of their own, and go that way.
+    Triton's own way there takes 20 us of the host to find out what was compiled before, and asks the driver about
+    each tensor; a compiled kernel takes addresses as well.
     """
     device = tensors[0].get_device()
     if device >= 0 and device != torch.cuda.current_device():
         with torch.cuda.device(device):
-            _launch(kernel, grid, tensors, numbers, warps, constants)
+            _launch(kernel, grid, kind, tensors, numbers, warps, constants)
         return
-    addresses = 0
-    for tensor in tensors:
-        addresses |= tensor.data_ptr()
-    key = (kernel, device, warps, *constants.values(), *[tensor.dtype for tensor in tensors])
-    known = _compiled.get(key) if addresses % 16 == 0 else None
+    key = (kernel, kind, *constants.values())
+    known = _compiled.get(key) if kind else None
     if known is not None:
-        known[grid](*tensors, *numbers, *constants.values())
+        known[grid](*[one.data_ptr() for one in tensors], *numbers, *constants.values())
         return
     compiled = kernel[grid](*tensors, *numbers, **constants, num_warps=warps)
-    if addresses % 16 == 0 and _DIRECT:
+    if kind and _DIRECT:
         _compiled[key] = compiled
 
 
@@ -263,18 +293,19 @@ def viterbi(
     scores = emissions.new_empty(rows)
     if rows == 0:
         return Paths(tags, scores)
-    kind = torch.uint8 if size <= 256 else torch.int16
-    pointers = torch.empty((rows, length, size), dtype=kind, device=emissions.device)
-    (one, _, *others), _, masked = _given(emissions, None, mask, transitions, start, end, illegal)
+    smallest = torch.uint8 if size <= 256 else torch.int16
+    pointers = torch.empty((rows, length, size), dtype=smallest, device=emissions.device)
+    (one, _, *others), _, masked, kind = _given(emissions, None, mask, transitions, start, end, illegal)
     results, width = (tags, scores, pointers), _width(size)
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "pad": PAD, "masked": masked}
-        _launch(gpu_paths.viterbi, (rows, 1, 1), (one, *others, *results), (length,), WARPS[width], constants)
+        tensors = (one, *others, *results)
+        _launch(gpu_paths.viterbi, (rows, 1, 1), kind, tensors, (length,), WARPS[width], constants)
     else:
         scratch = torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device)
         constants = {"size": size, "width": width, "chunk": 16, "pad": PAD}
         tensors = (one, *others[:4], *results, scratch)
-        _launch(gpu_paths.viterbi_wide, (rows, 1, 1), tensors, (length,), width // 32, constants)
+        _launch(gpu_paths.viterbi_wide, (rows, 1, 1), kind, tensors, (length,), width // 32, constants)
     return Paths(tags, scores)
 
 

@@ -36,6 +36,7 @@ def shares(
     illegal_end,
     d_emissions,
     partials,
+    reduced,
     rows,
     length,
     chunk,
@@ -50,7 +51,8 @@ def shares(
     """Gradients of `chunk` positions towards `tile` tags; with `sums` also what they add up to for the parameters.
 
     `partials` (programs, D * D + 2 D) takes each program's sums for transitions, start and end. Rows weigh what
-    `upstream` says, or, where `even` is 1 or 2, each 1 or 1 / B. `d_emissions` may be the same as `after`.
+    `upstream` says, or, where `even` is 1 or 2, each 1 or 1 / B; then `upstream` holds the losses, whose sum or mean
+    goes to `reduced`. `d_emissions` may be the same as `after`.
     """
     index = tl.arange(0, width)
     to = tl.program_id(1) * tile + tl.arange(0, tile)
@@ -117,42 +119,62 @@ def shares(
         tl.store(partials + size * size + to, tl.where(starts > NONE, d_start, 0.0), mask=inside)
         tl.store(partials + size * size + size + to, tl.where(ends > NONE, d_end, 0.0), mask=inside)
 
+        reduce(reduced, upstream, rows, equal, even)
 
-@triton.jit(do_not_specialize=["programs", "rows"])
+
+@triton.jit
+def reduce(reduced, losses, rows, weight, even: tl.constexpr):
+    """The sum of `losses` (B,) times `weight`, always in the same order, by one program; nothing if `even` is 0."""
+    if even > 0:  # noqa: SIM102 (only this is known when the kernel is compiled)
+        if (tl.program_id(0) == 0) & (tl.program_id(1) == 0):
+            summed = tl.zeros((256,), tl.float64)
+            for begin in range(0, rows, 256):
+                row = begin + tl.arange(0, 256)
+                summed += tl.load(losses + row, mask=row < rows, other=0.0).to(tl.float64)
+            tl.store(reduced, (tl.sum(summed, 0) * weight).to(reduced.dtype.element_ty))
+
+
+@triton.jit(do_not_specialize=["programs", "rows", "length"])
 def fold(
     partials,
     d_transitions,
     d_start,
     d_end,
-    losses,
-    reduced,
+    upstream,
+    d_emissions,
     programs,
     rows,
+    length,
     size: tl.constexpr,
     many: tl.constexpr,
     cells: tl.constexpr,
-    even: tl.constexpr,
+    scaled: tl.constexpr,
 ):
-    """Sums the partials, always in the same order, into the three gradients; and the losses, if all weigh the same."""
-    cell = tl.program_id(0) * cells + tl.arange(0, cells)
+    """Sums the partials, always in the same order, into the three gradients.
+
+    With `scaled`, all are multiplied by the number `upstream`, and so is `d_emissions`: by the programs behind those
+    that sum, `many` times `cells` numbers each.
+    """
     square: tl.constexpr = size * size
     every: tl.constexpr = square + 2 * size
-    sums = tl.zeros((many, cells), tl.float64)
-    for begin in range(0, programs, many):
-        part = begin + tl.arange(0, many)
-        read = (part[:, None] < programs) & (cell[None, :] < every)
-        sums += tl.load(partials + part[:, None].to(tl.int64) * every + cell[None, :], mask=read, other=0.0)
-    result = tl.sum(sums, 0).to(d_transitions.dtype.element_ty)
-    tl.store(d_transitions + cell, result, mask=cell < square)
-    tl.store(d_start + cell - square, result, mask=(cell >= square) & (cell < square + size))
-    tl.store(d_end + cell - square - size, result, mask=(cell >= square + size) & (cell < every))
-    if even > 0:  # noqa: SIM102 (only this is known when the kernel is compiled)
-        if tl.program_id(0) == 0:
-            summed = tl.zeros((256,), tl.float64)
-            for begin in range(0, rows, 256):
-                row = begin + tl.arange(0, 256)
-                summed += tl.load(losses + row, mask=row < rows, other=0.0).to(tl.float64)
-            value = tl.sum(summed, 0)
-            if even == 2:
-                value /= rows
-            tl.store(reduced, value.to(reduced.dtype.element_ty))
+    summing: tl.constexpr = (every + cells - 1) // cells
+    factor = tl.full((), 1.0, tl.float64)
+    if scaled:
+        factor = tl.load(upstream).to(tl.float64)
+    program = tl.program_id(0)
+    if program < summing:
+        cell = program * cells + tl.arange(0, cells)
+        sums = tl.zeros((many, cells), tl.float64)
+        for begin in range(0, programs, many):
+            part = begin + tl.arange(0, many)
+            read = (part[:, None] < programs) & (cell[None, :] < every)
+            sums += tl.load(partials + part[:, None].to(tl.int64) * every + cell[None, :], mask=read, other=0.0)
+        result = (tl.sum(sums, 0) * factor).to(d_transitions.dtype.element_ty)
+        tl.store(d_transitions + cell, result, mask=cell < square)
+        tl.store(d_start + cell - square, result, mask=(cell >= square) & (cell < square + size))
+        tl.store(d_end + cell - square - size, result, mask=(cell >= square + size) & (cell < every))
+    elif factor != 1.0:
+        place = (program - summing).to(tl.int64) * (many * cells) + tl.arange(0, many * cells)
+        inside = place < rows.to(tl.int64) * length * size
+        gradient = tl.load(d_emissions + place, mask=inside, other=0.0).to(tl.float64) * factor
+        tl.store(d_emissions + place, gradient.to(d_emissions.dtype.element_ty), mask=inside)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from maskedcrf.tags.scheme import Scheme
 MaskMode = Literal["train", "decode", "off"]
 Reduction = Literal["mean", "sum", "token_mean", "none"]
 Weighting = Literal["emission", "emission_transition", "lannoy"]
+_ILLEGAL = ("illegal", "illegal_start", "illegal_end")
 
 
 class MaskedCRF(nn.Module):
@@ -100,7 +101,7 @@ class MaskedCRF(nn.Module):
         emissions, mask = self._prepare(emissions, mask, allowed)
         tags = checks.tags(tags, mask)
         lattice = self._lattice(emissions, mask, masked=self.mask_mode == "train", weighted=True)
-        if self.weights is not None and self.weighting == "lannoy":
+        if self.weighting == "lannoy" and self.weights is not None:
             scores = lattice.scores()
             losses = reference.lannoy_loss(scores[0], tags, *scores[1:], self.weights.to(emissions.dtype))
         elif reduction == "none":
@@ -260,14 +261,16 @@ class MaskedCRF(nn.Module):
     ) -> dispatch.Lattice:
         """The scores, with what is illegal if `masked` (default: unless the mask is off)."""
         transitions: Tensor = self.transitions
-        if weighted and self.weights is not None and self.weighting != "lannoy":
-            emissions = checks.scale(emissions, self.weights)
+        # As attributes nn.Module finds each of these in a microsecond, which is a share of what a small loss takes.
+        buffers = cast(dict[str, Tensor], self._buffers)
+        weights = buffers["weights"] if weighted and self.weighting != "lannoy" else None
+        if weights is not None:
+            emissions = checks.scale(emissions, weights)
             if self.weighting == "emission_transition":
-                transitions = transitions * self.weights[:, None]
-        illegal = dispatch.Illegal(self.illegal, self.illegal_start, self.illegal_end)
+                transitions = transitions * weights[:, None]
         on = masked if masked is not None else self.mask_mode != "off"
-        edges = self.start_transitions, self.end_transitions
-        return dispatch.Lattice(emissions, mask, transitions, *edges, illegal if on else None)
+        illegal = dispatch.Illegal(*[buffers[name] for name in _ILLEGAL]) if on else None
+        return dispatch.Lattice(emissions, mask, transitions, self.start_transitions, self.end_transitions, illegal)
 
     def _check_path_exists(self, lattice: dispatch.Lattice) -> None:
         """Answers that are ratios of masses have no value where there is no path."""
