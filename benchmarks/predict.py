@@ -33,7 +33,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from maskedcrf.data.batching import prediction_batches
+from maskedcrf.data.batching import even_batches
 from maskedcrf.data.demo import TYPES, demo_corpus, demo_sentences
 from maskedcrf.data.reading import read_sentences
 from maskedcrf.deploy.onnx import compare, export
@@ -43,7 +43,7 @@ from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.evaluation.compare import signature
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.predict import MOST, SIMILAR, Item, default_batch_tokens
+from maskedcrf.tagger.predict import MOST, Item, default_batch_tokens
 from maskedcrf.tags.constraints import Constraints
 
 RESULTS = Path(__file__).parent / "results" / "predict.json"
@@ -192,7 +192,7 @@ def pieces(tagger: Tagger, texts: list[str]) -> dict[str, Any]:
     encoder = tagger.model.encoder
     lengths = encoder.lengths([Item.of(text).tokens for text in texts])
     limit = default_batch_tokens(tagger.model)
-    batches = prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR)
+    batches = even_batches(lengths, size=MOST, tokens=limit, workers=torch.get_num_threads())
     padded = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)
     return {"in_the_texts": sum(lengths), "padded": padded, "batches": len(batches)}
 

@@ -149,6 +149,11 @@ def test_tokenising_loses_nothing_but_white_space(text: str) -> None:
     assert all(before.end <= after.start for before, after in pairwise(tokens))
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_is_cut_as_any_text_is(text: str) -> None:
+    assert tokenise(text) == tokenise(f"{text} é")[:-1]
+
+
 word = st.text(st.characters(codec="utf-8"), max_size=5)
 
 

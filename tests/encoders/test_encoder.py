@@ -167,3 +167,7 @@ def test_a_transformer_comes_alone_unless_more_is_asked_for() -> None:
 def test_a_wrong_config_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="EncoderConfig"):
         EncoderConfig.model_validate(wrong)
+
+
+def test_only_a_bert_alone_predicts_without_padding(encoders):
+    assert {kind for kind, encoder in encoders.items() if not encoder.pads} == {"bert", "roberta"}

@@ -32,6 +32,14 @@ def computed(tagger):
         return list(batches)
 
 
+def test_an_encoder_that_does_not_pad_gets_batches_that_the_cores_share_evenly(tagger, monkeypatch):
+    monkeypatch.setattr(type(tagger.model.encoder), "pads", property(lambda encoder: False))
+    sums = [sum(len(SENTENCES[place]) for place in batch.places) for batch in computed(tagger)]
+    assert len(sums) % 4 == 0
+    assert max(sums) - min(sums) <= 2 * max(map(len, SENTENCES))
+    assert sum(sums) == sum(map(len, SENTENCES))
+
+
 def test_batches_side_by_side_are_those_one_after_the_other_to_the_bit(tagger, monkeypatch):
     threads = set()
 

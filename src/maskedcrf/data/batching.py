@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -32,6 +33,28 @@ def prediction_batches(
     A batch that has a quarter of its tokens takes no more sentences shorter than `similar` times its longest.
     """
     return list(_cut(_sorted(range(len(lengths)), lengths), lengths, size, tokens, similar=similar))
+
+
+def even_batches(lengths: Sequence[int], *, size: int, tokens: int, workers: int = 1) -> list[list[int]]:
+    """The same where nothing pads: batches of about as many tokens each, some `tokens` or fewer, longest first.
+
+    If there are several, their number is one that the workers can share out evenly, while sentences suffice.
+    """
+    order = _sorted(range(len(lengths)), lengths)
+    left, taken = sum(lengths), 0
+    due = max(math.ceil(left / tokens), math.ceil(len(order) / size))
+    if due > 1:
+        due = workers * math.ceil(due / workers)
+    batches: list[list[int]] = []
+    while taken < len(order):
+        share, batch = left / max(1, due - len(batches)), list[int]()
+        while taken < len(order) and len(batch) < size and (not batch or share >= lengths[order[taken]] / 2):
+            batch.append(order[taken])
+            share -= lengths[order[taken]]
+            left -= lengths[order[taken]]
+            taken += 1
+        batches.append(batch)
+    return batches
 
 
 def _sorted(numbers: Iterable[int], lengths: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedcrf.data.batching import prediction_batches
-from maskedcrf.data.jsonl import tokenise
+from maskedcrf.data.jsonl import places
 from maskedcrf.deploy import onnx_file
 from maskedcrf.deploy.features import Features
 from maskedcrf.deploy.onnx_file import Description, OnnxFileError
@@ -181,9 +181,8 @@ def _session(content: bytes, path: Path) -> Any:
 def _item(number: int, text: Text) -> _Item:
     if not isinstance(text, str):
         return _Item(number, tuple(text), None, None)
-    tokens = tokenise(text)
-    offsets = tuple((token.start, token.end) for token in tokens)
-    return _Item(number, tuple(token.text for token in tokens), text, offsets)
+    offsets = tuple(places(text))
+    return _Item(number, tuple([text[start:end] for start, end in offsets]), text, offsets)
 
 
 def _take(items: Iterator[_Item], tokens: int) -> list[_Item]:

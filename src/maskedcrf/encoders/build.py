@@ -59,6 +59,11 @@ class Encoder(nn.Module):
             features |= part.prepare(sentences, mask)
         return features
 
+    @property
+    def pads(self) -> bool:
+        """Whether prediction computes on padding: a part does, or the LSTM."""
+        return self.lstm is not None or any(part.pads for part in self._parts())
+
     def lengths(self, sentences: Sequence[Sequence[str]]) -> list[int]:
         """How long each sentence is to the encoder: in pieces where a part cuts words up, else in words."""
         return list(map(max, zip(*(part.lengths(sentences) for part in self._parts()), strict=True)))

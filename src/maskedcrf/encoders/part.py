@@ -19,6 +19,11 @@ class Part(nn.Module, ABC):
 
     width: int
 
+    @property
+    def pads(self) -> bool:
+        """Whether prediction computes on padding, so that sentences of one length are better company."""
+        return True
+
     @classmethod
     @abstractmethod
     def build(cls, config: EncoderConfig, sentences: Sentences) -> Part:

@@ -54,6 +54,11 @@ class Transformer(Part):
         part._check(config.transformer)
         return part
 
+    @property
+    def pads(self) -> bool:
+        """Not where `packed` takes the model's place in prediction."""
+        return self.model.device.type != "cpu" or not packs(self.model)
+
     def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Rows of pieces (R, P), R >= B, and which of them stand for each word: flat places (B, T, K)."""
         tokens = [token for sentence in sentences for token in sentence]
@@ -79,7 +84,7 @@ class Transformer(Part):
 
     def _read(self, pieces: Tensor, mask: Tensor | None, places: Tensor) -> Tensor:
         """The vectors of pieces (R, P) at flat places (B, T, K): (B, T, K, H)."""
-        if not pieces.is_cuda and torch.is_inference_mode_enabled() and packs(self.model):
+        if torch.is_inference_mode_enabled() and not self.pads:
             return packed(
                 self.model, pieces, torch.ones_like(pieces, dtype=torch.bool) if mask is None else mask, places
             )

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from maskedcrf.data.batching import prediction_batches
+from maskedcrf.data.batching import even_batches, prediction_batches
 from maskedcrf.encoders.indexing import Sentences
 from maskedcrf.tagger.model import Features, TaggerModel, to_device
 
@@ -35,8 +35,15 @@ class Batch(NamedTuple):
 def emissions_of(
     model: TaggerModel, sentences: Sentences, *, size: int, tokens: int, similar: float = 0.0
 ) -> Iterator[Iterator[Batch]]:
-    """All sentences, none empty, in batches of `prediction_batches`; the model does not train meanwhile."""
-    batches = prediction_batches(model.encoder.lengths(sentences), size=size, tokens=tokens, similar=similar)
+    """All sentences, none empty, in batches of `prediction_batches`, or of `even_batches` if the encoder does not pad.
+
+    The model does not train meanwhile.
+    """
+    lengths = model.encoder.lengths(sentences)
+    if model.encoder.pads:
+        batches = prediction_batches(lengths, size=size, tokens=tokens, similar=similar)
+    else:
+        batches = even_batches(lengths, size=size, tokens=tokens, workers=torch.get_num_threads())
     prepared = ((places, model.encoder.prepare([sentences[place] for place in places])) for places in batches)
     was_training = model.training
     model.eval()

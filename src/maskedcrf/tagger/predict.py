@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.data.jsonl import tokenise
+from maskedcrf.data.jsonl import places
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.candidates import SegmentBounds
 from maskedcrf.tagger.emissions import emissions_of
@@ -53,9 +53,8 @@ class Item(NamedTuple):
         """Raw text is tokenised; a list of tokens is taken as it is."""
         if not isinstance(text, str):
             return Item(tuple(text), None, None)
-        tokens = tokenise(text)
-        offsets = tuple((token.start, token.end) for token in tokens)
-        return Item(tuple(token.text for token in tokens), text, offsets)
+        offsets = tuple(places(text))
+        return Item(tuple([text[start:end] for start, end in offsets]), text, offsets)
 
 
 @dataclass(frozen=True, slots=True)

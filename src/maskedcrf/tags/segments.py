@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from maskedcrf.errors import SchemeError
-from maskedcrf.tags.scheme import SCHEMES, Bools, Ints, Scheme
+from maskedcrf.tags.scheme import SCHEMES, Bools, Ints, Scheme, TagMatrices
 
 Strategy = Literal["retain", "discard"]
 
@@ -80,7 +81,7 @@ class TagIds:
 
 def read(corpus: TagIds, scheme: str | Scheme) -> Reading:
     """Every segment of the corpus, cut leniently (an I- out of place starts one), with its legality."""
-    matrices = Scheme.get(scheme).matrices(corpus.tags)
+    matrices, outside = _rules(corpus.tags, Scheme.get(scheme))
     before, after = corpus.ids[:-1], corpus.ids[1:]
     tagged = matrices.type_index >= 0
     cut = ~matrices.continues[before, after]
@@ -89,7 +90,6 @@ def read(corpus: TagIds, scheme: str | Scheme) -> Reading:
     ends = np.flatnonzero(cut & tagged[before])
     # A broken step is blamed on the side that could not stand next to "outside": on I-Y in `B-X I-Y`,
     # on B-X in BIOES `B-X S-Y`.
-    outside = _beside_outside(corpus.tags, Scheme.get(scheme))
     starts_well = legal_step[begins] | outside.may_open[after[begins]]
     ends_well = legal_step[ends] | outside.may_close[before[ends]]
     token = np.cumsum(corpus.ids != len(corpus.tags)) - 1  # of each cell; an edge counts as the token before it
@@ -106,6 +106,12 @@ def read(corpus: TagIds, scheme: str | Scheme) -> Reading:
 class _Outside(NamedTuple):
     may_open: Bools
     may_close: Bools
+
+
+@lru_cache(maxsize=64)
+def _rules(tags: tuple[str, ...], scheme: Scheme) -> tuple[TagMatrices, _Outside]:
+    """What the scheme says of these tags: found once for all the batches of a model."""
+    return scheme.matrices(tags), _beside_outside(tags, scheme)
 
 
 def _beside_outside(tags: Sequence[str], scheme: Scheme) -> _Outside:
