@@ -287,3 +287,18 @@ if child == 0:
 print(os.waitpid(child, 0)[1])
 """
     assert _run(code) == "0"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_few_rows_of_many_tags_are_shared_out_and_decoded_as_the_reference_does(threads: int) -> None:
+    emissions, _, mask, *parameters = _lattice(5, 90, 70, masked=True, scale=2.0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found, ranked = cpu.viterbi(emissions, mask, *parameters), cpu.nbest(emissions, mask, *parameters, 2)
+    finally:
+        torch.set_num_threads(before)
+    expected = reference.viterbi(emissions, mask, *parameters)
+    assert torch.equal(found.tags, expected.tags)
+    torch.testing.assert_close(found.scores, expected.scores, rtol=1e-12, atol=0)
+    assert torch.equal(ranked.tags[:, 0], expected.tags)

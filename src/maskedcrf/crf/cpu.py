@@ -23,7 +23,6 @@ from maskedcrf.crf.reference import Paths
 
 _NO_TAGS = np.zeros((0, 0), np.int64)
 _NONE_OUT = [np.zeros((0, 0), np.bool_), np.zeros(0, np.bool_), np.zeros(0, np.bool_)]
-_ONE_PART = [np.zeros(1, np.int64)]
 # Multiplications below which a second thread costs more than it saves.
 _WORTH_SHARING = 2_000_000
 
@@ -126,7 +125,7 @@ def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
     tags = torch.empty(mask.shape, dtype=torch.int64)
     scores = torch.empty(len(mask), dtype=torch.float64)
     lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
-    _share(cpu_paths.viterbi_rows, on, len(start), lattice[0], on, *lattice[1:], tags.numpy(), scores.numpy())
+    _share_rows(cpu_paths.viterbi_rows, on, len(start), lattice[0], on, *lattice[1:], tags.numpy(), scores.numpy())
     return Paths(tags, scores)
 
 
@@ -135,7 +134,7 @@ def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, e
     tags = torch.empty((len(mask), k, mask.shape[1]), dtype=torch.int64)
     scores = torch.empty((len(mask), k), dtype=torch.float64)
     lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
-    _share(cpu_paths.nbest_rows, on, len(start), lattice[0], on, *lattice[1:], tags.numpy(), scores.numpy())
+    _share_rows(cpu_paths.nbest_rows, on, len(start), lattice[0], on, *lattice[1:], tags.numpy(), scores.numpy())
     return Paths(tags, scores)
 
 
@@ -146,7 +145,7 @@ def sample(
     tags = torch.empty(uniforms.shape, dtype=torch.int64)
     lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
     given = (lattice[0], on, *lattice[1:], _array(uniforms), tags.numpy())
-    _share(cpu_paths.sample_rows, on, len(start), *given)
+    _share_rows(cpu_paths.sample_rows, on, len(start), *given)
     return tags
 
 
@@ -164,33 +163,40 @@ def _arrays(emissions: Tensor, *parameters: Tensor) -> list[Any]:
 
 
 def _share(kernel: Callable[..., None], mask: Any, size: int, *given: Any, parameters: bool = False) -> Any:
-    """Run a kernel over all rows, on as many threads as torch may use where that pays.
+    """Run a kernel over all groups of eight rows, those of like lengths side by side, on threads where that pays.
 
     With `parameters`, it adds up the gradients by transitions, start and end, which are the result.
     """
-    rows, parts = _rows_in_parts(mask, size)
-    sums = [np.zeros(size * size + 2 * size) for _ in parts if parameters]  # one thread must not add to another's
-    owns = [[one] for one in sums] or [[]] * len(parts)
-    jobs = [(*given, *own, rows, groups) for own, groups in zip(owns, parts, strict=True)]
+    groups = -(-len(mask) // LANES)
+    rows, threads = (np.arange(len(mask)), 1) if groups == 1 else _by_length(mask, size, groups)
+    sums = [np.zeros(size * size + 2 * size) for _ in range(threads if parameters else 0)]  # each thread has its own
+    owns = [[one] for one in sums] or [[]] * threads
+    _run(kernel, [(*given, *own, rows, np.arange(n, groups, threads)) for n, own in enumerate(owns)])
+    return sum(sums[1:], sums[0]) if parameters else None
+
+
+def _share_rows(kernel: Callable[..., None], mask: Any, size: int, *given: Any) -> None:
+    """Run a kernel over all rows, one by one, on threads where that pays."""
+    possible = mask.size * (size + 8) * (size + 8) >= _WORTH_SHARING
+    rows, threads = _by_length(mask, size, len(mask)) if possible else (np.arange(len(mask)), 1)
+    _run(kernel, [(*given, np.ascontiguousarray(rows[n::threads])) for n in range(threads)])
+
+
+def _by_length(mask: Any, size: int, most: int) -> tuple[Any, int]:
+    """The rows, longest first, and how many threads torch may use are worth it, at most `most`."""
+    counts = np.count_nonzero(mask, axis=1)
+    work = int(counts.sum()) * (size + 8) * (size + 8)
+    return np.argsort(-counts, kind="stable"), min(torch.get_num_threads(), most, work // _WORTH_SHARING + 1)
+
+
+def _run(kernel: Callable[..., None], jobs: list[Any]) -> None:
+    """All jobs at once, the first on this thread."""
     others = [_pool(len(jobs) - 1).submit(kernel, *job) for job in jobs[1:]]
     try:
         kernel(*jobs[0])
     finally:
         for other in others:
             other.result()
-    return sum(sums[1:], sums[0]) if parameters else None
-
-
-def _rows_in_parts(mask: Any, size: int) -> tuple[Any, list[Any]]:
-    """The rows, those of like lengths side by side, and for each thread which groups of them are its own."""
-    if len(mask) <= LANES:
-        return np.arange(len(mask)), _ONE_PART
-    counts = np.count_nonzero(mask, axis=1)
-    rows = np.argsort(-counts, kind="stable")
-    groups = -(-len(rows) // LANES)
-    work = int(counts.sum()) * (size + 8) * (size + 8)
-    threads = min(torch.get_num_threads(), groups, work // _WORTH_SHARING + 1)
-    return rows, [np.arange(n, groups, threads) for n in range(threads)]
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

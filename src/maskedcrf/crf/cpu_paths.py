@@ -22,13 +22,6 @@ PAD = -100
 
 
 @compiled
-def of_groups(rows: Any, groups: Any) -> Any:
-    """The rows of the given groups, each LANES of `rows`."""
-    index = (groups.reshape(-1, 1) * LANES + np.arange(LANES)).ravel()
-    return rows[index[index < rows.size]]
-
-
-@compiled
 def _pad(scores: Any) -> Any:
     """Scores (N, D) in double, flat, each row padded with -inf, and a row of -inf more where N is odd."""
     padded = padded_size(scores.shape[1])
@@ -50,6 +43,21 @@ def _best_step(scores: Any, at: int, steps: Any, c: int, padded: int, size: int)
     return highest(first, second)
 
 
+@inlined
+def _best_steps(scores: Any, at: int, steps: Any, c: int, padded: int, size: int) -> Any:
+    """The same at four times eight tags: of many, whose steps no longer fit the nearest cache, read line by line."""
+    none = fill(-np.inf)
+    first, second, third, fourth = none, none, none, none
+    for i in range(size):
+        score = spread(scores, at + i)
+        first = highest(add(score, load(steps, c)), first)
+        second = highest(add(score, load(steps, c + LANES)), second)
+        third = highest(add(score, load(steps, c + 2 * LANES)), third)
+        fourth = highest(add(score, load(steps, c + 3 * LANES)), fourth)
+        c += padded
+    return first, second, third, fourth
+
+
 @compiled
 def _climb(emissions: Any, row: int, positions: Any, count: int, steps: Any, start: Any, scores: Any) -> bool:
     """Fill in the best score of the beginnings at each tag; False where an emission is NaN or +inf."""
@@ -59,7 +67,14 @@ def _climb(emissions: Any, row: int, positions: Any, count: int, steps: Any, sta
     for t in range(count):
         at = t * padded
         position = positions[t]
-        for c in range(0, padded if t else 0, LANES):
+        together = padded // (4 * LANES) * (4 * LANES) if t else 0
+        for c in range(0, together, 4 * LANES):
+            first, second, third, fourth = _best_steps(scores, at - padded, steps, c, padded, size)
+            store(scores, at + c, first)
+            store(scores, at + c + LANES, second)
+            store(scores, at + c + 2 * LANES, third)
+            store(scores, at + c + 3 * LANES, fourth)
+        for c in range(together, padded if t else 0, LANES):
             store(scores, at + c, _best_step(scores, at - padded, steps, c, padded, size))
         for j in range(size):
             emission = np.float64(emissions[row, position, j])
@@ -91,7 +106,6 @@ def viterbi_rows(
     tags: Any,
     best_scores: Any,
     rows: Any,
-    groups: Any,
 ) -> None:
     """Tags and scores of the best paths of the given rows."""
     length, size = emissions.shape[1], emissions.shape[2]
@@ -100,7 +114,7 @@ def viterbi_rows(
     into, last = transitions.T.astype(np.float64), end.astype(np.float64)
     known = not (np.isnan(into).any() or np.isnan(start).any() or np.isnan(last).any())
     positions, scores = np.empty(length + 1, np.int64), np.empty(length * padded)
-    for row in of_groups(rows, groups):
+    for row in rows:
         count = find(mask, row, positions)
         tags[row] = PAD
         best_scores[row] = 0.0
@@ -155,14 +169,13 @@ def nbest_rows(
     tags: Any,
     best_scores: Any,
     rows: Any,
-    groups: Any,
 ) -> None:
     """Tags (B, k, T) and scores (B, k) of the k best paths of the given rows; -inf where there are fewer."""
     length, size, k = emissions.shape[1], emissions.shape[2], tags.shape[1]
     positions = np.empty(length + 1, np.int64)
     sources = np.zeros((length + 1, size, k), np.int32)
     before, after = np.empty((size, k)), np.empty((size, k))
-    for row in of_groups(rows, groups):
+    for row in rows:
         count = find(mask, row, positions)
         tags[row] = PAD
         final = best_scores[row]
@@ -223,7 +236,7 @@ def _draw_path(alphas: Any, steps: Any, last: Any, uniforms: Any, logarithms: bo
 
 @compiled
 def sample_rows(
-    emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, uniforms: Any, tags: Any, rows: Any, groups: Any
+    emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, uniforms: Any, tags: Any, rows: Any
 ) -> None:
     """Tags (B, n, T) of paths drawn from the given rows."""
     length, size, padded = emissions.shape[1], emissions.shape[2], padded_size(emissions.shape[2])
@@ -233,7 +246,7 @@ def sample_rows(
     log_matrix, log_last = transitions.astype(np.float64), end.astype(np.float64)
     positions, path = np.empty(length + 1, np.int64), np.empty(length, np.int64)
     alphas, saved, norms = np.empty((length, size)), np.empty(row_size(length, size)), np.empty(length)
-    for row in of_groups(rows, groups):
+    for row in rows:
         count = find(mask, row, positions)
         tags[row] = PAD
         if not count:
