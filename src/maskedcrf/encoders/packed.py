@@ -39,7 +39,7 @@ def packed(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -> Tensor:
     Products with weights know nothing of rows. Rows of one length, side by side, attend at once, and none needs a
     mask. Above the last attention only pieces that are read go on.
     """
-    hidden: Tensor = model.embeddings(input_ids=pieces)[mask]
+    hidden = _embedded(model.embeddings, pieces, mask)
     numbers = mask.flatten().cumsum(dim=0) - 1
     read, places = torch.unique(numbers[places], return_inverse=True)
     lengths, counts = torch.unique_consecutive(mask.sum(dim=1), return_counts=True)
@@ -59,6 +59,14 @@ def packed(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -> Tensor:
         activation = IN_PLACE.get(model.config.hidden_act, layer.intermediate.intermediate_act_fn)
         hidden = _added(layer.output, activation(wide), hidden, queries)
     return hidden[places]
+
+
+def _embedded(embeddings: Any, pieces: Tensor, mask: Tensor) -> Tensor:
+    """What a model begins with, (N, H); RoBERTa's positions begin behind the number of its padding."""
+    first = getattr(embeddings, "padding_idx", -1) + 1
+    there, columns = pieces[mask][None], mask.nonzero()[None, :, 1]
+    found: Tensor = embeddings(input_ids=there, position_ids=columns + first, token_type_ids=torch.zeros_like(there))
+    return found[0]
 
 
 def _product(linear: nn.Linear, vectors: Tensor, out: Tensor) -> Tensor:
