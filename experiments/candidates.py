@@ -35,7 +35,7 @@ CANDIDATES: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
         recipe(32, 40, 2e-4, 0.9),
     ),
 }
-"""What `experiments.tune` tries; it takes the best on dev with a plain CRF, so that ours is not favoured."""
+"""What `experiments.tune` tries; of these it takes the best on dev with a plain CRF, so that ours is not favoured."""
 
 # What a recipe of `tuned` can be put together from; `{folder}` is where the pretrained ones lie.
 PARTS: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ ENGLISH: Choices = {
     "head_rate": (3e-3, 2e-3),
 }
 """A first sweep of 70 recipes with a plain CRF showed where to look: an LSTM on top, a high rate of the transitions,
-a low one of the encoder; its best are the first candidates below."""
+a low one of the encoder; its best are candidates again, in `BEST_SO_FAR`."""
 
 
 def drawn(count: int, choices: Choices) -> tuple[dict[str, Any], ...]:

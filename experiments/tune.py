@@ -1,7 +1,7 @@
-"""The settings of each corpus and encoder, chosen by dev F1: never by test, never in favour of the mask.
+"""The settings of each corpus and encoder, chosen by dev F1, never by test.
 
-The tables that compare heads use what a plain CRF liked best. The encoder `tuned`, which asks only how far
-MCRF-training goes, is chosen by the MCRF itself.
+The tables that compare heads use what a plain CRF liked best, so that none is in favour of the mask. The encoder
+`tuned`, which asks only how far MCRF-training goes, is chosen by the MCRF itself.
 
 python -m experiments.tune --corpora DIR --encoders DIR --jobs 16      (writes experiments/tuned.json)
 

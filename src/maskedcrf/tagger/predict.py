@@ -25,7 +25,7 @@ Text = str | Sequence[str]
 """Raw text, or a list of tokens."""
 
 BATCH_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
-"""Tokens in one forward pass, padding included: enough to keep a core or a GPU busy (measured).
+"""Tokens in one forward pass, with the padding if there is any: enough to keep a core or a GPU busy (measured).
 
 A transformer's tokens are word pieces; with fewer, a core mostly waits for the weights. An LSTM steps through a batch
 word by word and wants it wide.
