@@ -19,6 +19,7 @@ from maskedcrf.tagger.reading import segments_of
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import encode
 from maskedcrf.training.config import DataSettings, Settings
+from maskedcrf.training.start import weights_digest
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,9 @@ class Corpus:
 
     def fingerprint(self, settings: Settings) -> str:
         """Equal for runs that must give equal weights."""
-        digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps"}).encode())
+        digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps", "start"}).encode())
+        if settings.start:
+            digest.update(weights_digest(Path(settings.start)))
         parts = [self.tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
         digest.update(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
