@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from maskedcrf.crf import reference
+from maskedcrf import MaskedCRF
+from maskedcrf.crf import checks, reference
+from maskedcrf.errors import IllegalPathError
 
 if not torch.cuda.is_available():
     pytest.skip("the GPU kernels need a CUDA device", allow_module_level=True)
@@ -242,3 +244,37 @@ def test_no_rows_give_no_losses_and_zero_gradients() -> None:
     gradients = gpu.backward(losses, saved, empty.emissions, None, *empty[1:])
     assert (gradients.transitions == 0).all()
     assert gpu.viterbi(*empty).tags.shape == (0, 7)
+
+
+def test_notices_of_more_losses_than_there_is_room_for_all_arrive() -> None:
+    crf = MaskedCRF(["O", "B-X", "I-X"], scheme="BIO").cuda()
+    emissions = torch.zeros(2, 4, 3, device="cuda", requires_grad=True)
+    legal = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 0]], device="cuda")
+    illegal = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 2]], device="cuda")
+    gold = [illegal if number == 150 else legal for number in range(200)]
+
+    def losses() -> None:
+        for tags in gold:
+            crf(emissions, tags)
+        torch.cuda.synchronize()
+        crf(emissions, legal)
+
+    with pytest.raises(IllegalPathError, match="row 1, position 3: gold steps from O to I-X"):
+        losses()
+    torch.cuda.synchronize()
+    crf(emissions, legal)  # all but this one's are free again
+    room = len(checks._free)
+    for _ in range(100):
+        crf(emissions, legal)
+        torch.cuda.synchronize()
+    assert len(checks._free) == room
+
+
+def test_a_loss_over_no_rows_leaves_nothing_to_wait_for() -> None:
+    crf = MaskedCRF(["O", "B-X", "I-X"], scheme="BIO").cuda()
+    none = torch.zeros(0, 4, 3, device="cuda", requires_grad=True)
+    assert crf(none, torch.zeros(0, 4, dtype=torch.long, device="cuda"), reduction="sum").item() == 0.0
+    crf.decode_tensor(none)
+    torch.cuda.synchronize()
+    crf.decode_tensor(none)
+    assert len(crf._pending._waiting) == 1

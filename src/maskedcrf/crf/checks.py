@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from maskedcrf.crf import reference
-from maskedcrf.crf.dispatch import Lattice
+from maskedcrf.crf.dispatch import Lattice, Reduced
 from maskedcrf.errors import ConstraintError, IllegalPathError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices
@@ -104,11 +106,44 @@ def spans(
     return torch.tensor(index, dtype=torch.long, device=mask.device).view(-1, 3), member
 
 
+class Notice(NamedTuple):
+    """A number in the host's memory that a GPU writes when it comes to it; nobody has to wait for it or to copy it."""
+
+    value: Tensor
+    """(), float64."""
+    bits: NDArray[np.int64]
+    """(1,), the same memory."""
+
+    @property
+    def arrived(self) -> bool:
+        """Whether it has been written since it was handed out."""
+        return bool(self.bits[0] != _AWAITED)
+
+
+_AWAITED = 0x7FF8_6D61_736B_6564
+"""A NaN that no computation ends in."""
+_free: list[Notice] = []
+"""Kept for the whole process, since a device may still write when nobody cares any more."""
+
+
+def notice_from(results: Tensor) -> Notice | None:
+    """Room for a number from the device of `results`; none on the CPU, which is looked at at once, or in a graph."""
+    if torch.compiler.is_compiling() or not results.is_cuda or torch.cuda.is_current_stream_capturing():
+        return None
+    if not _free:
+        block = torch.empty(64, dtype=torch.float64, pin_memory=True)
+        bits = block.numpy().view(np.int64)
+        _free.extend(Notice(block[n], bits[n : n + 1]) for n in range(0, 64, 2))  # each at a multiple of 16 bytes
+    notice = _free.pop()
+    notice.bits[0] = _AWAITED
+    return notice
+
+
 class Pending:
     """Raises where a row has no legal path or an illegal gold path.
 
-    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so every
-    result is copied in the background and looked at in a later call, as CUDA's own errors are.
+    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so a notice of
+    every result is looked at in a later call, as CUDA's own errors are.
     """
 
     def __init__(self) -> None:
@@ -121,36 +156,33 @@ class Pending:
         tags: Tensor | None,
         constraints: Constraints,
         *,
-        total: Tensor | None = None,
+        reduced: Reduced | None = None,
+        notice: Notice | None = None,
     ) -> None:
-        """Look at `results` (B,), which must be finite; their `total` tells sooner, where it is known."""
+        """Look at `results` (B,), which must be finite; what they were `reduced` to tells sooner, where it is known."""
         if torch.compiler.is_compiling():
             return
-        telling = _plain(results if total is None else total)
+        telling = _plain(results if reduced is None else reduced.total)
         if not results.is_cuda:
             if not _all_finite(telling) and not results.isfinite().all():
                 explain(results, lattice, tags, constraints)
             return
-        if torch.cuda.is_current_stream_capturing():
+        if (notice := notice or notice_from(results)) is None:
             return
-        ready, copy = self._look()
-        if copy is not None and (copy.shape, copy.dtype) == (telling.shape, telling.dtype):
-            copy.copy_(telling, non_blocking=True)  # to where the last one was: new pinned memory has its price
-        else:
-            copy = telling.to("cpu", non_blocking=True)
-        ready.record()
+        self._look()
+        if reduced is None or not reduced.noticed:
+            notice.value.copy_(telling.sum(dtype=torch.float64), non_blocking=True)
         if lattice.emissions.requires_grad:
             lattice = lattice._replace(emissions=lattice.emissions.detach())
-        self._waiting.append((ready, copy, _plain(results), lattice, tags, constraints))
+        self._waiting.append((notice, _plain(results), lattice, tags, constraints))
 
-    def _look(self) -> tuple[Any, Tensor | None]:
-        """Look at the copies that have arrived; an event, and the last of the copies, both free to be used again."""
-        ready, copy = None, None
-        while self._waiting and self._waiting[0][0].query():
-            ready, copy, *rest = self._waiting.popleft()
-            if not _all_finite(copy) and not rest[0].isfinite().all():
+    def _look(self) -> None:
+        """Look at the notices that have arrived."""
+        while self._waiting and self._waiting[0][0].arrived:
+            notice, *rest = self._waiting.popleft()
+            _free.append(notice)
+            if not _all_finite(notice.value) and not rest[0].isfinite().all():
                 explain(*rest)
-        return ready or torch.cuda.Event(), copy  # type: ignore[no-untyped-call]
 
     def __deepcopy__(self, memo: Any) -> Pending:
         return Pending()  # what is under way on a device belongs to the layer that asked

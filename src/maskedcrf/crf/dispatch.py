@@ -82,15 +82,23 @@ def negative_log_likelihood(lattice: Lattice, tags: Tensor, *, backend: str) -> 
     return _losses(lattice, tags, backend)
 
 
-def reduced_loss(lattice: Lattice, tags: Tensor, *, mean: bool, backend: str) -> tuple[Tensor, Tensor]:
-    """The sum or the mean of the losses, and the losses (B,), of which only the former need be differentiable."""
+class Reduced(NamedTuple):
+    """The sum or the mean of the losses, the losses (B,), and whether a notice of the former is on its way."""
+
+    total: Tensor
+    losses: Tensor
+    noticed: bool
+
+
+def reduced_loss(lattice: Lattice, tags: Tensor, *, mean: bool, backend: str, notice: Tensor | None = None) -> Reduced:
+    """The sum or the mean of the losses, differentiable; a GPU writes it to `notice` as well, where it can."""
     if _goes_alone(lattice, backend) and hasattr(_module(backend, lattice.emissions), "loss_and_gradients"):
         emissions, mask, transitions, start, end, illegal = lattice
         asked = _Asked(tags, mask, illegal, mean, backend, [])
-        reduced: Tensor = _ReducedLoss.apply(asked, emissions, transitions, start, end)  # type: ignore[no-untyped-call]
-        return reduced, asked.losses[0]
+        total: Tensor = _ReducedLoss.apply(asked, notice, emissions, transitions, start, end)  # type: ignore[no-untyped-call]
+        return Reduced(total, asked.losses[0], notice is not None)
     losses = _losses(lattice, tags, backend)
-    return losses.mean() if mean else losses.sum(), losses
+    return Reduced(losses.mean() if mean else losses.sum(), losses, noticed=False)
 
 
 def log_partition(lattice: Lattice, *, backend: str) -> Tensor:
@@ -251,9 +259,9 @@ class _ReducedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, asked: _Asked, *scores: Tensor) -> Tensor:
+    def forward(ctx: Any, asked: _Asked, notice: Tensor | None, *scores: Tensor) -> Tensor:
         reduced: Tensor
-        reduced, losses, ctx.finish = _at_once(asked, scores)
+        reduced, losses, ctx.finish = _at_once(asked, scores, notice)
         asked.losses.append(losses)
         ctx.save_for_backward(*scores)
         ctx.asked = asked
@@ -262,9 +270,9 @@ class _ReducedLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         if torch.is_grad_enabled():
-            return None, *_ReducedLoss._differentiable(ctx, upstream)
+            return None, None, *_ReducedLoss._differentiable(ctx, upstream)
         finish, ctx.finish = ctx.finish, None
-        return None, *(finish or _at_once(ctx.asked, ctx.saved_tensors)[2])(upstream)
+        return None, None, *(finish or _at_once(ctx.asked, ctx.saved_tensors)[2])(upstream)
 
     @staticmethod
     def _differentiable(ctx: Any, upstream: Tensor) -> Any:
@@ -278,11 +286,12 @@ class _ReducedLoss(torch.autograd.Function):
         return _OPERATORS.loss_backward(each, saved, emissions, tags, mask, *parameters, backend)
 
 
-def _at_once(asked: _Asked, scores: Sequence[Tensor]) -> Any:
+def _at_once(asked: _Asked, scores: Sequence[Tensor], notice: Tensor | None = None) -> Any:
     tags, mask, illegal, mean, backend, _ = asked
     emissions, *parameters = scores
     compute = _module(backend, emissions).loss_and_gradients
-    return compute(emissions, tags, mask, *parameters, illegal, mean=mean)
+    options = {"mean": mean} if notice is None else {"mean": mean, "notice": notice}
+    return compute(emissions, tags, mask, *parameters, illegal, **options)
 
 
 class _WatchedLoss(torch.autograd.Function):

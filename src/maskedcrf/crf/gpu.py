@@ -169,21 +169,26 @@ def loss_and_gradients(
     illegal: Illegal | None,
     *,
     mean: bool,
+    notice: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Gradients]]:
     """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
 
     What is illegal is excluded. The emissions' gradient takes the place of the backward scan's masses, which nobody
-    needs afterwards; all but the last launch is done here.
+    needs afterwards; all but the last launch is done here. The sum or mean goes to `notice` as well, a float64 that may
+    lie in the host's own memory.
     """
     losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
     gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
+        if notice is not None:
+            notice.zero_()
         return reduced.fill_(torch.nan if mean else 0.0), losses, lambda _: Gradients(*map(torch.zero_, gradients))
     given = _given(emissions, tags, mask, transitions, start, end, illegal)
     saved = emissions.new_empty(_regions_size(emissions), dtype=torch.float64)
     after = gradients.emissions
     _scan(given, losses, saved, after)
-    partials = _shares(given, losses, saved, after, out=after, even=MEAN if mean else SUM, reduced=reduced)
+    sums = reduced, saved.new_empty(()) if notice is None else notice
+    partials = _shares(given, losses, saved, after, out=after, even=MEAN if mean else SUM, sums=sums)
 
     def finish(upstream: Tensor) -> Gradients:
         _fold(given.kind if _aligned(upstream) else None, partials, gradients, upstream)
@@ -220,11 +225,11 @@ def _shares(
     out: Tensor,
     even: int = ASKED,
     steps: bool = True,
-    reduced: Tensor | None = None,
+    sums: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """(programs, D * D + 2 D): the parameters' gradients in parts; the emissions' go to `out`. All contiguous.
 
-    Rows weigh what `upstream` says; where they weigh the same, it has the losses, whose sum goes to `reduced`.
+    Rows weigh what `upstream` says; where they weigh the same, it has the losses, whose sum goes to both of `sums`.
     """
     rows, length, size = given.tensors[0].shape
     width = _width(size)
@@ -234,7 +239,7 @@ def _shares(
     chunk = -(-positions // max(1, min(positions, (2048 if width <= 16 else 240) // tiles)))
     programs = -(-positions // chunk)
     partials = saved.new_empty((programs, size * size + 2 * size) if steps else (1, 1))
-    tensors = (upstream, saved, after, *given.tensors, out, partials, upstream if reduced is None else reduced)
+    tensors = (upstream, saved, after, *given.tensors, out, partials, *(sums or (upstream, upstream)))
     flags = {"tagged": given.tagged, "masked": given.masked, "sums": steps, "even": even}
     constants = {"size": size, "width": width, "tile": tile, **flags}
     warps = 1 if width <= 16 else 4

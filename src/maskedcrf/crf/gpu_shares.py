@@ -37,6 +37,7 @@ def shares(
     d_emissions,
     partials,
     reduced,
+    notice,
     rows,
     length,
     chunk,
@@ -52,7 +53,7 @@ def shares(
 
     `partials` (programs, D * D + 2 D) takes each program's sums for transitions, start and end. Rows weigh what
     `upstream` says, or, where `even` is 1 or 2, each 1 or 1 / B; then `upstream` holds the losses, whose sum or mean
-    goes to `reduced`. `d_emissions` may be the same as `after`.
+    goes to `reduced` and to `notice`, which the host can read. `d_emissions` may be the same as `after`.
     """
     index = tl.arange(0, width)
     to = tl.program_id(1) * tile + tl.arange(0, tile)
@@ -119,11 +120,11 @@ def shares(
         tl.store(partials + size * size + to, tl.where(starts > NONE, d_start, 0.0), mask=inside)
         tl.store(partials + size * size + size + to, tl.where(ends > NONE, d_end, 0.0), mask=inside)
 
-        reduce(reduced, upstream, rows, equal, even)
+        reduce(reduced, notice, upstream, rows, equal, even)
 
 
 @triton.jit
-def reduce(reduced, losses, rows, weight, even: tl.constexpr):
+def reduce(reduced, notice, losses, rows, weight, even: tl.constexpr):
     """The sum of `losses` (B,) times `weight`, always in the same order, by one program; nothing if `even` is 0."""
     if even > 0:  # noqa: SIM102 (only this is known when the kernel is compiled)
         if (tl.program_id(0) == 0) & (tl.program_id(1) == 0):
@@ -131,7 +132,9 @@ def reduce(reduced, losses, rows, weight, even: tl.constexpr):
             for begin in range(0, rows, 256):
                 row = begin + tl.arange(0, 256)
                 summed += tl.load(losses + row, mask=row < rows, other=0.0).to(tl.float64)
-            tl.store(reduced, (tl.sum(summed, 0) * weight).to(reduced.dtype.element_ty))
+            result = tl.sum(summed, 0) * weight
+            tl.store(reduced, result.to(reduced.dtype.element_ty))
+            tl.store(notice, result)
 
 
 @triton.jit(do_not_specialize=["programs", "rows", "length"])

@@ -107,9 +107,11 @@ class MaskedCRF(nn.Module):
         elif reduction == "none":
             losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
         else:
-            total, losses = dispatch.reduced_loss(lattice, tags, mean=reduction == "mean", backend=self.backend)
-            self._pending.check(losses, lattice, tags, self.constraints, total=total)
-            return total / mask.sum() if reduction == "token_mean" else total
+            notice, mean = checks.notice_from(emissions), reduction == "mean"
+            room = None if notice is None else notice.value
+            found = dispatch.reduced_loss(lattice, tags, mean=mean, backend=self.backend, notice=room)
+            self._pending.check(found.losses, lattice, tags, self.constraints, reduced=found, notice=notice)
+            return found.total / mask.sum() if reduction == "token_mean" else found.total
         self._pending.check(losses, lattice, tags, self.constraints)
         return _reduce(losses, mask, reduction)
 
