@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -73,11 +74,21 @@ def _chunks(types: int) -> torch.Tensor:
     return inside & ~((before == 0) | (before == -1))
 
 
+@pytest.fixture(params=[False, True], ids=["whole", "halved"])
+def halving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Few rows on one thread, and on two."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    monkeypatch.setattr(cpu, "_WORTH_HALVING", 0 if request.param else 2**62)
+    yield request.param
+    torch.set_num_threads(threads)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-@pytest.mark.parametrize("shape", [(2, 12, 5), (3, 9, 9), (8, 70, 21), (19, 40, 9), (9, 20, 45)])
+@pytest.mark.parametrize("shape", [(2, 12, 5), (3, 9, 9), (4, 1, 5), (8, 70, 21), (19, 40, 9), (9, 20, 45)])
 @pytest.mark.parametrize(("mean", "factor"), [(True, 1.0), (False, 1.0), (True, 0.5)])
 def test_loss_and_gradients_at_once_are_those_of_the_reference(
-    shape: tuple, scale: float, mean: bool, factor: float
+    shape: tuple, scale: float, mean: bool, factor: float, halving: bool
 ) -> None:
     emissions, _, mask, *parameters = _lattice(*shape, masked=False, scale=scale)
     mask[-1] = False
@@ -97,6 +108,36 @@ def test_loss_and_gradients_at_once_are_those_of_the_reference(
     assert (found[1][illegal[0]] == 0).all()
 
 
+def test_rows_that_leave_the_range_do_not_touch_the_others(halving: bool) -> None:
+    emissions, _, mask, *parameters = _lattice(6, 60, 9, masked=True, scale=2.0)
+    emissions[1] *= 1e4
+    emissions[4, :, 3:] = -torch.inf
+    mask[2, 10:30] = False  # a gap is no end
+    tags = reference.viterbi(emissions, mask, *parameters).tags
+    true_losses, true = _true_gradients(torch.ones(6), emissions, tags, mask, *parameters)
+    _, losses, finish = cpu.loss_and_gradients(emissions, tags, mask, *parameters, None, mean=False)
+    torch.testing.assert_close(losses, true_losses, rtol=1e-9, atol=1e-6)
+    for one, other in zip(finish(torch.ones(())), true, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_paths_that_lead_nowhere_do_not_crowd_out_the_others(turned: bool, halving: bool) -> None:
+    """Tag 2 is far ahead, but no start leads to it (turned: no end can be reached from it): the others are all."""
+    length = 120
+    emissions, _, mask, transitions, start, end = _lattice(4, length, 3, masked=False)
+    emissions[..., 2] += 10.0
+    start[2], transitions[:2, 2] = -torch.inf, -torch.inf
+    if turned:
+        transitions, start, end = transitions.T.contiguous(), end, start
+    lattice = emissions, torch.zeros(4, length, dtype=torch.int64), mask, transitions, start, end
+    true_losses, true = _true_gradients(torch.ones(4), *lattice)
+    _, losses, finish = cpu.loss_and_gradients(*lattice, None, mean=False)
+    torch.testing.assert_close(losses, true_losses, rtol=1e-9, atol=1e-9)
+    for one, other in zip(finish(torch.ones(())), true, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_float32_transition_gradient_of_long_rows_is_within_a_ten_thousandth(backend) -> None:
     lattice = _lattice(32, 512, 9, masked=False, scale=3.0, dtype=torch.float32)
@@ -108,9 +149,11 @@ def test_float32_transition_gradient_of_long_rows_is_within_a_ten_thousandth(bac
     assert (found[0].double() - true[0]).abs().max() < 1e-6
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_mass_lost_on_both_ways_is_noticed(backend) -> None:
-    """The best path, all O, falls 800 nats behind from either end, 10 at a time: both ways lose it, and agree."""
+def _lost_on_both_ways() -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+    """Emissions, mask and parameters of a row, its log Z, and the shares of its tags, from all the paths there are.
+
+    The best path, all O, falls 800 nats behind from either end, 10 at a time: both ways lose it, and agree.
+    """
     length, ends = 180, 80
     emissions = torch.zeros(1, length, 3, dtype=torch.float64)
     emissions[0, :ends, 1:] = torch.tensor([10.0, -20.0])
@@ -118,13 +161,26 @@ def test_mass_lost_on_both_ways_is_noticed(backend) -> None:
     emissions[0, -ends:, 1:] = torch.tensor([-20.0, 10.0])
     transitions = torch.full((3, 3), -torch.inf, dtype=torch.float64).fill_diagonal_(0)
     transitions[1, 2] = 0
-    mask = torch.ones(1, length, dtype=torch.bool)
     paths = torch.tensor([[0] * length] + [[1] * n + [2] * (length - n) for n in range(length + 1)])  # all there are
     scores = emissions[0].gather(1, paths.T).sum(0)
-    edges = torch.zeros(2, 3, dtype=torch.float64)
-    assert backend.forward(emissions, None, mask, transitions, *edges)[0].item() == pytest.approx(scores.logsumexp(0))
     shares = torch.einsum("p,ptd->td", scores.softmax(0), torch.nn.functional.one_hot(paths).double())
-    torch.testing.assert_close(backend.marginals(emissions, mask, transitions, *edges)[0], shares)
+    mask, edges = torch.ones(1, length, dtype=torch.bool), torch.zeros(2, 3, dtype=torch.float64)
+    return [emissions, mask, transitions, *edges], scores.logsumexp(0), shares
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_mass_lost_on_both_ways_is_noticed(backend) -> None:
+    (emissions, *rest), log_z, shares = _lost_on_both_ways()
+    assert backend.forward(emissions, None, *rest)[0].item() == pytest.approx(log_z)
+    torch.testing.assert_close(backend.marginals(emissions, *rest)[0], shares)
+
+
+def test_mass_lost_on_both_ways_is_noticed_where_loss_and_gradients_are_found_at_once(halving: bool) -> None:
+    (emissions, mask, *parameters), log_z, shares = _lost_on_both_ways()
+    rows = emissions.expand(4, -1, -1).contiguous(), None, mask.expand(4, -1)
+    total, _, finish = cpu.loss_and_gradients(*rows, *parameters, None, mean=True)
+    torch.testing.assert_close(total, log_z)
+    torch.testing.assert_close(finish(torch.ones(()))[0], shares.expand(4, -1, -1) / 4)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

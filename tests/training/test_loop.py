@@ -95,7 +95,7 @@ def test_training_stops_when_dev_stops_improving_and_keeps_the_best(monkeypatch)
         assert torch.equal(value, seen[1][name])
 
 
-@pytest.mark.parametrize("more", [{}, {"average": 0.9}, {"word_dropout": 0.3}])
+@pytest.mark.parametrize("more", [{}, {"average": 0.9}, {"word_dropout": 0.3}, {"adversarial": 0.5}])
 def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path, more):
     whole = make_run(checkpoint_steps=1, **more)
     list(loop.run_epochs(whole))

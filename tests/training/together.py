@@ -34,7 +34,12 @@ def main(output: str, notes: str) -> None:
             corpus(6, 1),
             output=output,
             bar=False,
-            **{**SMALL, "encoder": {"words": 8, "lstm_hidden": 8, "dropout": 0.0}, "checkpoint_steps": 2},
+            **{
+                **SMALL,
+                "encoder": {"words": 8, "lstm_hidden": 8, "dropout": 0.0},
+                "checkpoint_steps": 2,
+                "adversarial": 0.1,
+            },
         )
 
 

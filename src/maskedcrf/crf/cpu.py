@@ -2,7 +2,7 @@
 
 Everything is computed in double whatever comes in. The compiled code is kept on disk, and every kernel releases
 the GIL: large batches are shared out to threads of our own, since numba's own layer does not survive two Python
-threads that enter it at once.
+threads that enter it at once. Few rows of many tags keep two threads busy as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.crf import cpu_paths, cpu_rows
+from maskedcrf.crf import cpu_halves, cpu_paths, cpu_rows
 from maskedcrf.crf.cpu_lanes import LANES
 from maskedcrf.crf.reference import Paths
 
@@ -25,6 +25,7 @@ _NO_TAGS = np.zeros((0, 0), np.int64)
 _NONE_OUT = [np.zeros((0, 0), np.bool_), np.zeros(0, np.bool_), np.zeros(0, np.bool_)]
 # Multiplications below which a second thread costs more than it saves.
 _WORTH_SHARING = 2_000_000
+_WORTH_HALVING = 4_000_000
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
@@ -92,8 +93,11 @@ def loss_and_gradients(
     on = _array(mask)
     out = _NONE_OUT if illegal is None else [_array(one) for one in illegal]
     weights = np.full(len(on), 1 / max(1, len(on)) if mean else 1.0, losses.numpy().dtype)
-    given = (weights, lattice[0], gold, on, *lattice[1:], *out, losses.numpy(), d_emissions.numpy())
-    sums = _share(cpu_rows.both_rows, on, len(start), *given, parameters=True)
+    given, wanted = (lattice[0], gold, on, *lattice[1:], *out), (losses.numpy(), d_emissions.numpy())
+    if _worth_halving(on, len(start)):
+        sums = _halve(given, weights, *wanted)
+    else:
+        sums = _share(cpu_rows.both_rows, on, len(start), weights, *given, *wanted, parameters=True)
     gradients = [d_emissions, *_split(sums, transitions, start, end)]
 
     def finish(upstream: Tensor) -> list[Tensor]:
@@ -173,6 +177,23 @@ def _share(kernel: Callable[..., None], mask: Any, size: int, *given: Any, param
     owns = [[one] for one in sums] or [[]] * threads
     _run(kernel, [(*given, *own, rows, np.arange(n, groups, threads)) for n, own in enumerate(owns)])
     return sum(sums[1:], sums[0]) if parameters else None
+
+
+def _worth_halving(mask: Any, size: int) -> bool:
+    """Whether the rows are one group only, which two threads may share, of enough work."""
+    few = cpu_rows.WORTH_GROUPING <= len(mask) <= LANES and torch.get_num_threads() > 1
+    return few and mask.size * size * size >= _WORTH_HALVING
+
+
+def _halve(given: Any, weights: Any, losses: Any, d_emissions: Any) -> Any:
+    """Losses and gradients of one group on two threads; see cpu_halves."""
+    prepared = cpu_halves.prepare_rows(*given)
+    _run(cpu_halves.climb_rows, [(*prepared, backwards) for backwards in (False, True)])
+    size = d_emissions.shape[2]
+    sums = [np.zeros(size * size + 2 * size) for _ in range(2)]
+    _run(cpu_halves.weigh_rows, [(*prepared, weights, d_emissions, own, half) for half, own in enumerate(sums)])
+    cpu_halves.finish_rows(*prepared, weights, losses, d_emissions, sums[0])
+    return sums[0] + sums[1]
 
 
 def _share_rows(kernel: Callable[..., None], mask: Any, size: int, *given: Any) -> None:

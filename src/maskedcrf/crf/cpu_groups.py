@@ -147,49 +147,56 @@ def _read(
 
 
 @compiled
+def _enter(begin: Any, first: Any, enters: Any, reached: Any) -> None:
+    """Add the masses of a first position to what has been reached, in the lanes that begin."""
+    for r in range(LANES):
+        enters[r] = 1.0 if begin[r] else 0.0
+    entering = load(enters, 0)
+    for j in range(first.size):
+        store(reached, j * LANES, multiply_add(fill(first[j]), entering, load(reached, j * LANES)))
+
+
+@compiled
 def climb(
-    emissions: Any,
-    group: Any,
-    counts: Any,
-    positions: Any,
-    plan: Any,
-    used: Any,
-    first: Any,
-    reached: Any,
-    work: Any,
-    x: int,
-    alpha: int,
-    shifts: Any,
-    powers: Any,
-    extremes: Any,
-) -> None:
+    emissions: Any, group: Any, counts: Any, positions: Any, plan: Any, used: Any, first: Any, reached: Any, work: Any,
+    x: int, alpha: int, shifts: Any, powers: Any, extremes: Any, backwards: bool,
+) -> None:  # fmt: skip
     """Emission masses at `x` and forward masses at `alpha` of `work`, both scaled at each position by a power of two.
 
     Fills in what was divided out: per row the sum of `shifts`, per position and row the sum of `powers` of two so
-    far; and the least (but 0) and the greatest mass of each row, (2, LANES).
+    far; and the least (but 0) and the greatest mass of each row, (2, LANES). `backwards` it begins at the rows' ends,
+    with the steps turned and the ends as `first`; then `x` has the masses that reach a position, without its own.
     """
-    size = emissions.shape[2]
+    size, longest = emissions.shape[2], counts.max()
     stride = size * LANES
     scores, lines = emissions.reshape(-1), group * (emissions.shape[1] * size)
-    shifts[:] = 0.0
+    begins = longest - counts if backwards else np.zeros_like(counts)
+    enters, idle = np.empty(LANES), np.zeros(LANES)
+    latest = begins.max()
+    shifts[:], reached[:] = 0.0, 0.0
     one = fill(1.0)
     scale, divided, summed, low, high = one, fill(0.0), one, one, one
-    for t in range(counts.max()):
-        _read(scores, lines, counts, positions, t, size, work, x, shifts)
-        if t:
-            _carry(pointer(work) + 8 * (alpha - stride), size, pointer(plan), pointer(used), pointer(reached))
+    step = -stride if backwards else stride
+    for number in range(longest):
+        t = longest - 1 - number if backwards else number
+        here, there = x + t * stride, alpha + t * stride
+        _read(scores, lines, counts, positions, t, size, work, here, shifts)
+        if number:
+            _carry(pointer(work) + 8 * (there - step), size, pointer(plan), pointer(used), pointer(reached))
             scale, divided = inverse_power(summed), add(divided, exponent(summed))
+        if number <= latest:
+            _enter(begins == number, first[:size], enters, reached)
+            idle[:] = begins > number
         store(powers, t * LANES, divided)
-        summed = fill(0.0)
+        summed = load(idle, 0)
         for j in range(0, stride, LANES):
-            emitted = multiply(exponential(load(work, x + j)), scale)
-            to = load(reached, j) if t else fill(first[j // LANES])
+            emitted = multiply(exponential(load(work, here + j)), scale)
+            to = load(reached, j)
             mass = multiply(to, emitted)
-            store(work, x + j, emitted)
-            store(work, alpha + j, mass)
+            store(work, here + j, to if backwards else emitted)
+            store(work, there + j, mass)
             summed = add(summed, mass)
             low, high = least(least(low, emitted), mass), highest(highest(emitted, high), mass)
-        x, alpha = x + stride, alpha + stride
     store(extremes, 0, low)
     store(extremes, LANES, high)
 
@@ -229,7 +236,7 @@ def _in_fours(number: int) -> int:
 
 
 @compiled
-def _count(masses: Any, alpha: int, arrivals: Any, at: int, number: int, size: int, plan: Any, sums: Any) -> None:
+def count_steps(masses: Any, alpha: int, arrivals: Any, at: int, number: int, size: int, plan: Any, sums: Any) -> None:
     """Add up `number` positions' steps: the block's, a target's sources in fours, then those on the lists."""
     m, n = plan[0], plan[1]
     targets, sources = plan[2 : 2 + m], plan[2 + m : 2 + m + n]
@@ -254,6 +261,13 @@ def _count(masses: Any, alpha: int, arrivals: Any, at: int, number: int, size: i
 
 
 @compiled
+def empty_sums(plan: Any, size: int) -> Any:
+    """Zeros for what `count_steps` adds up."""
+    listed = plan[2 + plan[0] + plan[1] + 2 * size]
+    return np.zeros((plan[0] * _in_fours(plan[1]) + listed) * LANES)
+
+
+@compiled
 def _weighted(sums: Any, at: int, weights: Any) -> float:
     """The lanes with a weight, summed up; the others may hold anything."""
     summed = 0.0
@@ -264,7 +278,7 @@ def _weighted(sums: Any, at: int, weights: Any) -> float:
 
 
 @compiled
-def _add_steps(sums: Any, plan: Any, used: Any, weights: Any, d_transitions: Any) -> None:
+def add_counted(sums: Any, plan: Any, used: Any, weights: Any, d_transitions: Any) -> None:
     """Expected steps of all rows, from what was counted, each by its mass."""
     m, n, size = plan[0], plan[1], d_transitions.shape[0]
     targets, sources = plan[2 : 2 + m], plan[2 + m : 2 + m + n]
@@ -281,7 +295,7 @@ def _add_steps(sums: Any, plan: Any, used: Any, weights: Any, d_transitions: Any
 
 
 @compiled
-def _write(
+def write_gradients(
     shares: Any, scores: Any, tags: Any, group: Any, lines: Any, counts: Any, positions: Any, t: int, size: int,
     weights: Any, gradients: Any,
 ) -> None:  # fmt: skip
@@ -327,9 +341,14 @@ def _begin_paths(shares: Any, extremes: Any, smallest: float, inverse: Any, weig
     for r in range(LANES):
         if not (extremes[r] >= smallest and extremes[LANES + r] <= 1.0 / smallest):
             inverse[r] = 0.0
-        if inverse[r] != 0.0:
-            for j in range(d_start.size):
-                d_start[j] += weights[r] * shares[j * LANES + r]
+    add_starts(shares, np.where(inverse != 0.0, weights, 0.0), d_start)
+
+
+@compiled
+def add_starts(shares: Any, weights: Any, d_start: Any) -> None:
+    """Add the first position's shares of all rows; those without a weight may hold anything."""
+    for j in range(d_start.size):
+        d_start[j] += _weighted(shares, j * LANES, weights)
 
 
 @compiled
@@ -350,8 +369,7 @@ def descend(
     lines, scores, gradients = group * (emissions.shape[1] * size), emissions.reshape(-1), d_emissions.reshape(-1)
     reached[:], arrivals[:stride], extremes[:] = 0.0, 0.0, 1.0
     plan, used = onward
-    listed = plan[2 + plan[0] + plan[1] + 2 * size]
-    sums = np.zeros((plan[0] * _in_fours(plan[1]) + listed) * LANES)
+    sums = empty_sums(plan, size)
     beyond = longest
     while beyond > 0:
         first = max(0, beyond - many)
@@ -367,7 +385,7 @@ def descend(
             _arrive(work, x + at, alpha + at, last, enters, reached, arrivals, here, shares, extremes)
             if t == 0:
                 _begin_paths(shares, extremes, smallest, inverse, weights, d_start)
-            _write(shares, scores, tags, group, lines, counts, positions, t, size, weights, gradients)
-        _count(work, alpha + first * stride, arrivals, stride, min(beyond, longest - 1) - first, size, plan, sums)
+            write_gradients(shares, scores, tags, group, lines, counts, positions, t, size, weights, gradients)
+        count_steps(work, alpha + first * stride, arrivals, stride, min(beyond, longest - 1) - first, size, plan, sums)
         beyond = first
-    _add_steps(sums, plan, used, np.where(inverse != 0.0, weights, 0.0), d_transitions)
+    add_counted(sums, plan, used, np.where(inverse != 0.0, weights, 0.0), d_transitions)

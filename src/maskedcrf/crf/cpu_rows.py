@@ -26,7 +26,7 @@ from maskedcrf.crf.cpu_sums import (
 )
 
 # Rows from which a group is faster than one row after the other.
-_WORTH_GROUPING = 3
+WORTH_GROUPING = 3
 
 
 @compiled
@@ -43,7 +43,7 @@ def exclude(scores: Any, illegal: Any) -> Any:
 
 
 @compiled
-def _tables(lattice: Any) -> Any:
+def tables_of(lattice: Any) -> Any:
     """Masses of steps, starts and ends, and whether they are in range: for rows, and steps split up for groups."""
     _, _, _, transitions, start, end = lattice
     size, padded = start.size, padded_size(start.size)
@@ -54,7 +54,7 @@ def _tables(lattice: Any) -> Any:
 
 
 @compiled
-def _room(length: int, size: int) -> Any:
+def room_for(length: int, size: int) -> Any:
     """What a group needs beside its masses: positions, counts, shifts, powers, extremes, masses of one position."""
     positions, counts = np.empty((LANES, length + 1), np.int64), np.empty(LANES, np.int64)
     powers, extremes = np.empty(max(length, 1) * LANES), np.empty(2 * LANES)
@@ -62,7 +62,8 @@ def _room(length: int, size: int) -> Any:
 
 
 @compiled
-def _find_group(mask: Any, group: Any, room: Any) -> None:
+def find_group(mask: Any, group: Any, room: Any) -> None:
+    """Fill in the positions of a group's rows that are on, and how many they are."""
     positions, counts, _, _, _, _ = room
     counts[:] = 0
     for r in range(group.size):
@@ -78,7 +79,9 @@ def _group_losses(lattice: Any, group: Any, tables: Any, room: Any, work: Any, b
     size, stride = start.size, start.size * LANES
     x, alpha = base + LANES, base + LANES + counts.max() * stride
     plan, used = onward
-    climb(emissions, group, counts, positions, plan, used, first, reached, work, x, alpha, shifts, powers, extremes)
+    climb(
+        emissions, group, counts, positions, plan, used, first, reached, work, x, alpha, shifts, powers, extremes, False
+    )
     for r in range(LANES):
         work[base + r] = 0.0
         if not counts[r]:
@@ -102,11 +105,11 @@ def _losses(lattice: Any, group: Any, tables: Any, room: Any, work: Any, base: i
     matrix, _, first, last, usable, _, _ = tables
     positions, counts, _, powers, _, _ = room
     found = np.zeros(LANES)
-    if group.size >= _WORTH_GROUPING:
+    if group.size >= WORTH_GROUPING:
         _group_losses(lattice, group, tables, room, work, base, found)
     for r in range(group.size):
         row, count = group[r], counts[r]
-        if group.size < _WORTH_GROUPING:
+        if group.size < WORTH_GROUPING:
             at = base + r * row_size(emissions.shape[1], start.size)
             if count:
                 masses_of = matrix, first, last, usable
@@ -164,7 +167,7 @@ def _gradients(
         weights[r] = upstream[group[r]]
         if counts[r] < length:
             d_emissions[group[r]] = 0.0
-    if group.size >= _WORTH_GROUPING:
+    if group.size >= WORTH_GROUPING:
         _group_gradients(lattice, group, tables, room, work, base, weights, d_emissions, sums)
         return
     steps = np.zeros(last.size * last.size)
@@ -187,15 +190,15 @@ def forward_rows(
 ) -> None:  # fmt: skip
     """Losses of the given groups of eight `rows`, those of like lengths side by side; each has its part of `saved`."""
     lattice = emissions, tags, mask, transitions, start, end
-    tables, room = _tables(lattice), _room(mask.shape[1], start.size)
+    tables, room = tables_of(lattice), room_for(mask.shape[1], start.size)
     for n in groups:
         group = rows[n * LANES : (n + 1) * LANES]
-        _find_group(mask, group, room)
+        find_group(mask, group, room)
         _losses(lattice, group, tables, room, saved, n * LANES * row_size(mask.shape[1], start.size), losses)
 
 
 @compiled
-def _parts(sums: Any, size: int) -> Any:
+def parts_of(sums: Any, size: int) -> Any:
     """Sums by transitions (D, D), start (D,) and end (D,), all in one array."""
     square = size * size
     return sums[:square].reshape(size, size), sums[square : square + size], sums[square + size :]
@@ -208,10 +211,10 @@ def backward_rows(
 ) -> None:  # fmt: skip
     """Gradients of the given groups of rows; those of the parameters are added up, in double."""
     lattice = emissions, tags, mask, transitions, start, end
-    tables, room, parts = _tables(lattice), _room(mask.shape[1], start.size), _parts(sums, start.size)
+    tables, room, parts = tables_of(lattice), room_for(mask.shape[1], start.size), parts_of(sums, start.size)
     for n in groups:
         group = rows[n * LANES : (n + 1) * LANES]
-        _find_group(mask, group, room)
+        find_group(mask, group, room)
         base = n * LANES * row_size(mask.shape[1], start.size)
         _gradients(lattice, group, tables, room, saved, base, upstream, d_emissions, parts)
 
@@ -224,11 +227,11 @@ def both_rows(
     """Losses and gradients of the given groups of rows at once: a group's masses need not be kept for longer."""
     parameters = exclude(transitions, illegal), exclude(start, illegal_start), exclude(end, illegal_end)
     lattice = emissions, tags, mask, parameters[0], parameters[1], parameters[2]
-    tables, room, parts = _tables(lattice), _room(mask.shape[1], start.size), _parts(sums, start.size)
-    most = LANES if rows.size >= _WORTH_GROUPING else rows.size
+    tables, room, parts = tables_of(lattice), room_for(mask.shape[1], start.size), parts_of(sums, start.size)
+    most = LANES if rows.size >= WORTH_GROUPING else rows.size
     work = np.empty(most * row_size(mask.shape[1], start.size))
     for n in groups:
         group = rows[n * LANES : (n + 1) * LANES]
-        _find_group(mask, group, room)
+        find_group(mask, group, room)
         _losses(lattice, group, tables, room, work, 0, losses)
         _gradients(lattice, group, tables, room, work, 0, upstream, d_emissions, parts)

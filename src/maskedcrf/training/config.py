@@ -108,8 +108,12 @@ class Settings(_Frozen):
     """Dropout before the linear layer; the encoder's own if left out."""
     word_dropout: float = Field(default=0.0, ge=0, lt=1)
     """Share of the words that each training step hides, so that the words around them have to do."""
+    adversarial: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """Learn each batch a second time with its embeddings moved so far up the gradient of the loss; 0 for never."""
     encoder: EncoderConfig = EncoderConfig()
     """Words to vectors."""
+    start: str | None = None
+    """Folder of a saved tagger whose encoder the training begins with: that of a bigger corpus, say."""
     optim: OptimSettings = OptimSettings()
     """Rates and their course."""
     data: DataSettings = DataSettings()

@@ -19,6 +19,7 @@ from maskedcrf.tagger.reading import segments_of
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import encode
 from maskedcrf.training.config import DataSettings, Settings
+from maskedcrf.training.start import weights_digest
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,9 @@ class Corpus:
 
     def fingerprint(self, settings: Settings) -> str:
         """Equal for runs that must give equal weights."""
-        digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps"}).encode())
+        digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps", "start"}).encode())
+        if settings.start:
+            digest.update(weights_digest(Path(settings.start)))
         parts: list[Any] = [self.tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
         if settings.encoder.context:
             parts += [self.around, [sentence.around for sentence in self.dev]]

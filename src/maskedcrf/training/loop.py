@@ -21,7 +21,7 @@ from maskedcrf.data.batching import prediction_batches, training_batches
 from maskedcrf.tagger.folder import plain_state
 from maskedcrf.tagger.model import Features, TaggerModel, to_device
 from maskedcrf.tagger.scoring import score
-from maskedcrf.training import average
+from maskedcrf.training import adversarial, average
 from maskedcrf.training.checkpoint import State, load_checkpoint, save_checkpoint
 from maskedcrf.training.config import Settings
 from maskedcrf.training.examples import Corpus
@@ -131,16 +131,12 @@ def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     set_rates(run.optimiser, rate_factor(run.state.step, run.total, settings.optim))
     run.model.train()
     run.optimiser.zero_grad(set_to_none=True)
-    total = torch.zeros((), device=run.model.device)
     device = run.model.device
-    for features, tags in parts:
-        features = to_device(features, device)
-        with torch.autocast(device.type, run.dtype) if run.dtype else nullcontext():
-            emissions = run.model.emissions(features)
-        gold = tags.to(device, non_blocking=True)
-        loss = run.model.crf(emissions.float(), gold, features["mask"], reduction="sum") / size
-        run.scaler.scale(loss).backward()
-        total += loss.detach()
+    there = [Part(to_device(features, device), tags.to(device, non_blocking=True)) for features, tags in parts]
+    loss = _add_gradients(run, there, size)
+    if settings.adversarial:
+        with adversarial.moved(run.model.encoder, settings.adversarial, run.processes):
+            _add_gradients(run, there, size)
     run.processes.sum_gradients(run.model.parameters())
     run.scaler.unscale_(run.optimiser)
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
@@ -148,6 +144,19 @@ def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     run.scaler.update()
     if settings.average:
         average.update(run.average, run.model, decay=settings.average, step=run.state.step + 1)
+    return loss
+
+
+def _add_gradients(run: Run, parts: Sequence[Part], size: int) -> Tensor:
+    """Forward and backward through every part; the mean loss over `size` sentences."""
+    device = run.model.device
+    total = torch.zeros((), device=device)
+    for features, gold in parts:
+        with torch.autocast(device.type, run.dtype) if run.dtype else nullcontext():
+            emissions = run.model.emissions(features)
+        loss = run.model.crf(emissions.float(), gold, features["mask"], reduction="sum") / size
+        run.scaler.scale(loss).backward()
+        total += loss.detach()
     return total
 
 

@@ -44,6 +44,14 @@ class Processes:
                     parameter.grad = torch.zeros_like(parameter)
                 dist.all_reduce(parameter.grad)
 
+    def summed(self, parameter: Tensor) -> Tensor:
+        """The sum of a parameter's gradient over all processes; this one's stays as it is."""
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        if self.world > 1:
+            gradient = gradient.clone()
+            dist.all_reduce(gradient)
+        return gradient
+
     def wait(self) -> None:
         """Go on when all processes have come this far."""
         if self.world > 1:

@@ -21,6 +21,7 @@ from maskedcrf.training.loop import Run, resume, run_epochs
 from maskedcrf.training.processes import choose_device, joined
 from maskedcrf.training.randomness import own_randomness, seed_all
 from maskedcrf.training.show import flat, tracked, watch
+from maskedcrf.training.start import begin_with
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +100,8 @@ def _beside(target: Path, ending: str) -> Path:
 def build_model(corpus: Corpus, settings: Settings) -> TaggerModel:
     """The model that these settings train on this corpus, before its first step; settings must be resolved."""
     encoder = build_encoder(settings.encoder, corpus.tokens)
+    if settings.start:
+        begin_with(encoder, Path(settings.start))
     rules = Constraints.from_scheme(corpus.tags, settings.the_scheme(None))
     assert settings.dropout is not None, "settings are resolved"
     return TaggerModel(encoder, rules, head=settings.head, mask=settings.mask, dropout=settings.dropout)
