@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 
@@ -40,7 +39,11 @@ CANDIDATES: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
 # What a recipe of `tuned` can be put together from; `{folder}` is where the pretrained ones lie.
 PARTS: dict[str, dict[str, Any]] = {
     "minilm": {"transformer": "{folder}/minilm-l6-en"},
+    "minilm-adapted": {"transformer": "{folder}/minilm-en-adapted"},
     "uer": {"transformer": "{folder}/uer-zh-L2-H512"},
+    "uer-adapted": {"transformer": "{folder}/uer-zh-adapted"},
+    "context32": {"context": 32},
+    "context64": {"context": 64},
     "glove": {"vectors": "{folder}/glove-100d.npz"},
     "words": {"words": 100},
     "chars": {"characters": 50},
@@ -48,56 +51,13 @@ PARTS: dict[str, dict[str, Any]] = {
     "lstm2": {"lstm_layers": 2},
 }
 
-
-Choices = dict[str, tuple[Any, ...]]
-CHINESE: Choices = {
-    "parts": ("uer+lstm1", "uer+lstm2", "uer+words+lstm1"),
-    "dropout": (0.3, 0.5, 0.1),
-    "word_dropout": (0.05, 0.0, 0.1),
-    "hidden": (300, 200),
-    "average": (0.998, None, 0.99),
-    "encoder_rate": (1e-4, 2e-4, 3e-4),
-    "layer_decay": (0.9, 0.8),
-    "head_rate": (3e-3, 1e-3, 2e-3),
-    "crf_rate": (1e-2,),
-    "weight_decay": (0.1, 0.01),
+ADAPTED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "uer-zh-adapted": ("uer-zh-L2-H512", ("msra", "weibo", "resume")),
+    "minilm-en-adapted": ("minilm-l6-en", ("conll2003", "conll2000")),
 }
-ENGLISH: Choices = {
-    **CHINESE,
-    # MiniLM without the word vectors stayed two points below on CoNLL2003, with an LSTM and without.
-    "parts": ("minilm+glove+chars+lstm1",),
-    "dropout": (0.1, 0.3, 0.2),
-    "encoder_rate": (1e-4, 5e-5, 2e-4),
-    "layer_decay": (1.0, 0.9),
-    "head_rate": (3e-3, 2e-3),
-}
-"""A first sweep of 70 recipes with a plain CRF showed where to look: an LSTM on top, a high rate of the transitions,
-a low one of the encoder; its best are candidates again, in `BEST_SO_FAR`."""
+"""What `experiments.adapt` makes: the encoder each begins with, and the corpora whose train it reads without tags."""
 
-
-def drawn(count: int, choices: Choices) -> tuple[dict[str, Any], ...]:
-    """So many recipes put together by chance, each value of a choice as often as the next; the longest first."""
-    random = Random(0)
-    columns = [random.sample((values * count)[:count], count) for values in choices.values()]
-    recipes = [whole_recipe(**dict(zip(choices, row, strict=True))) for row in zip(*columns, strict=True)]
-    return tuple(sorted(recipes, key=lambda each: each["batch"] / each["epochs"]))
-
-
-def whole_recipe(
-    parts: str,
-    passes: tuple[int, int],
-    *,
-    dropout: float,
-    hidden: int,
-    average: float | None,
-    word_dropout: float = 0.0,
-    **rates: float,
-) -> dict[str, Any]:
-    """Settings of one encoder and one way to train it; `passes` are sentences a step and epochs."""
-    encoder = {**together(parts), "dropout": dropout, "lstm_hidden": hidden}
-    batch, epochs = passes
-    training = {"batch": batch, "epochs": epochs, "average": average, "word_dropout": word_dropout}
-    return {**training, "encoder": encoder, "optim": rates}
+RATES = ("encoder_rate", "layer_decay", "head_rate", "crf_rate", "weight_decay")
 
 
 def together(parts: str) -> dict[str, Any]:
@@ -110,56 +70,157 @@ def parts_of(encoder: dict[str, Any]) -> str:
     return "+".join(name for name, part in PARTS.items() if part.items() <= encoder.items())
 
 
-RATES = ("encoder_rate", "layer_decay", "head_rate", "crf_rate", "weight_decay")
-
-
-def known(
-    parts: str, passes: tuple[int, int], dropout: float, hidden: int, average: float | None, rates: tuple[float, ...]
+def whole_recipe(
+    parts: str,
+    passes: tuple[int, int],
+    rates: tuple[float, ...],
+    *,
+    dropout: float,
+    average: float | None,
+    word_dropout: float,
+    hidden: int = 300,
 ) -> dict[str, Any]:
-    """A recipe of the first sweep."""
-    named = dict(zip(RATES, rates, strict=True))
-    return whole_recipe(parts, passes, dropout=dropout, hidden=hidden, average=average, **named)
+    """Settings of one encoder and one way to train it; `passes` are sentences a step and epochs."""
+    encoder = {**together(parts), "dropout": dropout, "lstm_hidden": hidden}
+    batch, epochs = passes
+    training = {"batch": batch, "epochs": epochs, "average": average, "word_dropout": word_dropout}
+    return {**training, "encoder": encoder, "optim": dict(zip(RATES, rates, strict=True))}
 
 
-ENGLISH_PARTS = "minilm+glove+chars+lstm1"
-BEST_SO_FAR: dict[str, tuple[dict[str, Any], ...]] = {
-    "conll2003": (
-        known(ENGLISH_PARTS, (64, 6), 0.1, 300, None, (1e-4, 1.0, 3e-3, 1e-2, 0.01)),
-        known(ENGLISH_PARTS, (64, 8), 0.1, 300, 0.998, (1e-4, 0.9, 3e-3, 1e-3, 0.1)),
+def varied(
+    base: dict[str, Any], parts: str = "", rates: tuple[float, ...] | None = None, **settings: Any
+) -> dict[str, Any]:
+    """The same recipe with other parts, rates (as many as are given) or settings."""
+    encoder = {**base["encoder"], **(together(parts) if parts else {})}
+    return {
+        **base,
+        **settings,
+        "encoder": encoder,
+        "optim": base["optim"] | dict(zip(RATES, rates or (), strict=False)),
+    }
+
+
+ENGLISH = "minilm+glove+chars+lstm1"
+BEST_DRAWN: dict[str, dict[str, Any]] = {
+    "conll2003": whole_recipe(
+        ENGLISH, (64, 10), (1e-4, 0.9, 2e-3, 1e-2, 0.01), dropout=0.1, average=0.998, word_dropout=0.1
     ),
-    "msra": (
-        known("uer+lstm1", (128, 6), 0.3, 300, 0.998, (3e-4, 0.8, 3e-3, 1e-2, 0.1)),
-        known("uer+lstm2", (128, 6), 0.3, 300, 0.99, (3e-4, 0.8, 3e-3, 1e-2, 0.01)),
+    "msra": whole_recipe(
+        "uer+lstm1", (128, 10), (3e-4, 0.8, 3e-3, 1e-2, 0.01), dropout=0.3, average=None, word_dropout=0.1
     ),
-    "conll2000": (
-        known(ENGLISH_PARTS, (128, 12), 0.3, 300, 0.998, (3e-4, 0.95, 3e-3, 1e-2, 0.1)),
-        known("minilm+glove+chars+lstm2", (32, 5), 0.1, 200, 0.998, (1e-4, 0.95, 2e-3, 1e-3, 0.1)),
+    "conll2000": whole_recipe(
+        ENGLISH, (64, 8), (2e-4, 0.9, 2e-3, 1e-2, 0.01), dropout=0.1, average=None, word_dropout=0.1
     ),
-    "resume": (
-        known("uer+words+lstm1", (32, 15), 0.1, 300, 0.998, (3e-4, 0.9, 3e-3, 1e-2, 0.01)),
-        known("uer+lstm2", (32, 15), 0.3, 300, None, (1e-4, 0.9, 2e-3, 1e-2, 0.1)),
-        known("uer+lstm1", (64, 30), 0.5, 200, 0.99, (2e-4, 1.0, 1e-3, 1e-2, 0.01)),
+    "resume": whole_recipe(
+        "uer+lstm1", (32, 15), (1e-4, 0.9, 3e-3, 1e-2, 0.01), dropout=0.5, average=None, word_dropout=0.0
     ),
-    "weibo": (
-        known("uer+lstm1", (16, 15), 0.3, 200, None, (1e-4, 0.9, 1e-3, 1e-2, 0.1)),
-        known("uer+lstm2", (16, 15), 0.3, 300, 0.998, (2e-4, 0.8, 2e-3, 1e-2, 0.1)),
-        known("uer+lstm1", (32, 40), 0.5, 200, 0.998, (1e-4, 0.8, 1e-3, 1e-2, 0.01)),
+    "weibo": whole_recipe(
+        "uer+words+lstm1", (16, 20), (2e-4, 0.9, 3e-3, 1e-2, 0.01), dropout=0.3, average=0.99, word_dropout=0.1
     ),
 }
-"""What a new recipe has to beat."""
+"""What a new recipe has to beat: the best on dev of 50, most of them put together by chance; `tuned.json` has them all.
+They had been drawn from where a first sweep of 70, with a plain CRF, was best: an LSTM on top, a high rate of the
+transitions, a low one of the encoder; with and without averaging and hidden words."""
 
-DRAWN = {
-    "conll2003": drawn(7, ENGLISH | {"passes": ((64, 10), (32, 6), (64, 8))}),
-    "msra": drawn(4, CHINESE | {"parts": ("uer+lstm1",), "passes": ((128, 10), (128, 8))}),
-    "conll2000": drawn(4, ENGLISH | {"passes": ((64, 8), (128, 14))}),
-    "resume": drawn(8, CHINESE | {"passes": ((32, 15), (16, 10), (32, 25))}),
-    "weibo": drawn(10, CHINESE | {"passes": ((16, 20), (32, 40), (16, 30))}),
+STARTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "msra-tagger": ("msra", BEST_DRAWN["msra"]),
+    "msra-tagger-adapted": ("msra", varied(BEST_DRAWN["msra"], "uer-adapted")),
 }
+"""Taggers for others to begin with, which `experiments.first` makes: the corpus, whose train each has seen with its
+tags, and the recipe."""
 
+PLAIN: dict[str, Any] = {"start": "{folder}/msra-tagger"}
+READ: dict[str, Any] = {"start": "{folder}/msra-tagger-adapted", "parts": "uer-adapted"}
+LOW, LOWEST = (1e-4, 0.9, 1e-3), (5e-5, 0.9, 1e-3)
+# The LSTM of the MSRA tagger fits where nothing stands beside the transformer.
+WEIBO = varied(BEST_DRAWN["weibo"]) | {"encoder": {**together("uer+lstm1"), "dropout": 0.3, "lstm_hidden": 300}}
 
-def longer(recipe: dict[str, Any]) -> dict[str, Any]:
-    """The same for five epochs where there were three, with some words hidden."""
-    return {**recipe, "epochs": recipe["epochs"] * 5 // 3, "word_dropout": 0.05}
+# An adversarial step costs two, so that there are fewer of them; of each corpus the long runs stand first.
+VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ...]]] = {
+    ("conll2003", "tuned"): (
+        BEST_DRAWN["conll2003"],
+        (
+            {"adversarial": 0.3, "epochs": 7},
+            {"adversarial": 1.0, "epochs": 7},
+            {"parts": "minilm-adapted", "adversarial": 0.3, "epochs": 7},
+            {"parts": "minilm-adapted"},
+        ),
+    ),
+    ("msra", "tuned"): (
+        BEST_DRAWN["msra"],
+        (
+            {"parts": "uer-adapted", "epochs": 14},
+            {"adversarial": 0.3, "epochs": 7},
+            {"adversarial": 1.0, "epochs": 7},
+            {"parts": "uer-adapted", "adversarial": 0.3, "epochs": 7},
+            {"parts": "uer-adapted", "adversarial": 1.0, "epochs": 7},
+            {"parts": "uer-adapted"},
+        ),
+    ),
+    ("conll2000", "tuned"): (
+        BEST_DRAWN["conll2000"],
+        (
+            {"adversarial": 0.3, "epochs": 6},
+            {"adversarial": 1.0, "epochs": 6},
+            {"parts": "minilm-adapted", "adversarial": 0.3, "epochs": 6},
+            {"parts": "minilm-adapted"},
+        ),
+    ),
+    ("weibo", "tuned"): (
+        BEST_DRAWN["weibo"],
+        (
+            {"adversarial": 0.3, "epochs": 15},
+            {"adversarial": 1.0, "epochs": 15},
+            {"parts": "uer-adapted", "adversarial": 0.3, "epochs": 15},
+            {"parts": "uer-adapted", "adversarial": 1.0, "epochs": 15},
+            {"batch": 8, "epochs": 12},
+            {"parts": "uer-adapted", "batch": 8, "epochs": 12, "rates": LOW},
+            {"parts": "uer-adapted"},
+        ),
+    ),
+    ("weibo", "tuned+msra"): (
+        WEIBO,
+        (
+            {**PLAIN, "adversarial": 0.3, "epochs": 15},
+            {**READ, "adversarial": 0.3, "epochs": 15},
+            {**PLAIN, "adversarial": 1.0, "epochs": 12, "rates": LOW},
+            {**READ, "adversarial": 1.0, "epochs": 12, "rates": LOW},
+            {**PLAIN, "batch": 8, "epochs": 12, "rates": LOW},
+            {**PLAIN, "parts": "words"},
+            PLAIN,
+            READ,
+            {**PLAIN, "rates": LOWEST},
+            {**PLAIN, "epochs": 10, "rates": LOW},
+        ),
+    ),
+    ("resume", "tuned"): (
+        BEST_DRAWN["resume"],
+        (
+            {"adversarial": 0.3, "epochs": 11},
+            {"adversarial": 1.0, "epochs": 11},
+            {"parts": "uer-adapted", "adversarial": 0.3, "epochs": 11},
+            {"parts": "uer-adapted", "epochs": 20, "rates": (2e-4,)},
+            {"parts": "uer-adapted", "average": 0.998},
+            {"parts": "uer-adapted"},
+        ),
+    ),
+    ("resume", "tuned+msra"): (
+        BEST_DRAWN["resume"],
+        (
+            {**PLAIN, "adversarial": 0.3, "epochs": 11},
+            {**READ, "adversarial": 0.3, "epochs": 11},
+            {**READ, "adversarial": 1.0, "epochs": 11, "rates": LOWEST},
+            {**PLAIN, "epochs": 20, "rates": LOWEST},
+            {**READ, "average": 0.998},
+            PLAIN,
+            READ,
+        ),
+    ),
+}
+"""What is tried about the best so far: adversarial steps, an encoder that has read the texts, the sentences around;
+and, apart from these as it has seen more tags than the paper's, beginning with a tagger of MSRA."""
 
-
-CANDIDATES |= {(corpus, "tuned"): (longer(best[0]), *DRAWN[corpus], *best) for corpus, best in BEST_SO_FAR.items()}
+CANDIDATES |= {
+    name: (*(varied(base, **change) for change in changes), *((base,) if name[1] == "tuned" else ()))
+    for name, (base, changes) in VARIATIONS.items()
+}

@@ -82,7 +82,9 @@ def compose(
         "`make paper` rebuilds this page from the results in `experiments/results`, without corpora or GPU. "
         "`MASKEDCRF_CORPORA=DIR MASKEDCRF_ENCODERS=DIR make paper-run BUDGET=5` trains what is missing for five "
         "minutes, the most informative runs first; what is finished is never run again. Each line of a results file "
-        "holds a run's settings, its signature and the counts of every sentence.",
+        "holds a run's settings, its signature and the counts of every sentence. Recipes that begin with an adapted "
+        "encoder or a tagger of MSRA need it made first, beside the other encoders: `python -m experiments.adapt` and "
+        "`python -m experiments.first`; `python -m experiments.tune` chooses the recipes anew.",
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.board import Board
-from experiments.grid import ENCODERS, FAMILY, FEWEST_STEPS, GROUPS, HEADS, Run, informative_order
+from experiments.grid import CHOSEN_WHOLE, ENCODERS, FAMILY, FEWEST_STEPS, GROUPS, HEADS, Run, informative_order
 
 RESULTS = Path(__file__).parent / "results"
 TUNED = Path(__file__).parent / "tuned.json"
@@ -133,6 +133,24 @@ def finished(folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
+def superseded(entry: dict[str, Any]) -> bool:
+    """Whether a run's recipe was chosen whole by tuning, and is not the one that is chosen now."""
+    encoder = entry["run"]["encoder"]
+    chosen = tuned().get(f"{entry['run']['corpus']}/{encoder}", {}).get("settings", {})
+    return encoder in CHOSEN_WHOLE and not chosen.items() <= entry["settings"].items()
+
+
+def drop(folder: Path, names: set[str]) -> None:
+    """Take the lines of these runs out of the results."""
+    for path in folder.glob("*.jsonl"):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith(tuple(f'{{"name":"{name}"' for name in names))]
+        if len(kept) < len(lines):
+            aside = path.with_suffix(".part")
+            aside.write_text("".join(kept), encoding="utf-8")
+            aside.replace(path)
+
+
 def append(folder: Path, entry: dict[str, Any]) -> None:
     """One line to the file of the run's corpus, on disk before anything else happens."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -187,9 +205,12 @@ def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any
 
 
 def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
-    """Run what is missing; returns how many failed."""
-    done = finished(options.results)
+    """Run what is missing, or was made by a recipe that tuning has since given up; returns how many failed."""
     ordered = list(dict.fromkeys(runs)) if options.as_listed else informative_order(list(runs))
+    done = finished(options.results)
+    old = {run.name for run in ordered if run.name in done and superseded(done[run.name])}
+    drop(options.results, old)
+    done = {name: entry for name, entry in done.items() if name not in old}
     missing = [run for run in ordered if run.name not in done]
     drive = on_ray if options.ray else in_processes
     arguments = (options.corpora, options.encoders, options.threads)

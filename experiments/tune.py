@@ -1,7 +1,7 @@
 """The settings of each corpus and encoder, chosen by dev F1, never by test.
 
-The tables that compare heads use what a plain CRF liked best, so that none is in favour of the mask. The encoder
-`tuned`, which asks only how far MCRF-training goes, is chosen by the MCRF itself.
+The tables that compare heads use what a plain CRF liked best, so that none is in favour of the mask. Encoders that are
+chosen whole, which ask only how far MCRF-training goes, are chosen by the MCRF itself.
 
 python -m experiments.tune --corpora DIR --encoders DIR --jobs 16      (writes experiments/tuned.json)
 
@@ -23,13 +23,13 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from experiments.candidates import CANDIDATES
-from experiments.grid import HeadName, Run
+from experiments.grid import CHOSEN_WHOLE, HeadName, Run
 from experiments.run import TUNED, corpus_of, policy_of, settings_of, tuned
 
 SEEDS = (100, 101, 102)
 """None of them one of the grid's."""
 FINALISTS = 3
-CHOSEN_BY: dict[str, HeadName] = {"tuned": "mcrf"}
+CHOSEN_BY: dict[str, HeadName] = dict.fromkeys(CHOSEN_WHOLE, "mcrf")
 """The head whose dev F1 chooses an encoder's settings, unless it is the plain CRF's."""
 
 Tried = list[dict[str, Any]]

@@ -43,11 +43,32 @@ def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     assert main == given.results.score(Setting("weibo", "uer"), "MCRF-training")
     assert isinstance(ours, Score)
     assert ours.runs == 2
-    assert encoder == "uer+lstm1"
+    assert encoder == "uer+words+lstm1"
     assert tried == 3
+    assert rows["Weibo, tuned+msra"][2:] == (None, None, None)
     assert rows["MSRA"][2:] == (None, None, None)
     assert rows["ATIS"][2:] == ("-", "-", "-")
     assert len(rows) == len(LEVEL) + 2
+
+
+def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = {"settings": CANDIDATES["weibo", "tuned+msra"][1], "tried": []}
+    given = evidence(*(Run("weibo", encoder, "mcrf", 1) for encoder in ("tuned", "tuned+msra")))
+    assert "begins" not in how_far(given).note
+    assert "adapted" not in how_far(given).note
+    monkeypatch.setattr(level, "tuned", lambda: TUNED | {"weibo/tuned+msra": entry})
+    table = how_far(given)
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert rows["Weibo"][2] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
+    assert rows["Weibo, tuned+msra"][2] == given.results.score(Setting("weibo", "tuned+msra"), "MCRF-training")
+    assert rows["Weibo, tuned+msra"][3] == "uer-adapted+lstm1"
+    assert "*Weibo, tuned+msra* begins with a tagger trained on MSRA: it has seen more text with tags" in table.note
+    assert "*uer-adapted* is uer-zh-L2-H512 that has first read train of MSRA, Weibo, Resume without tags" in table.note
+    assert "*minilm-adapted*" not in table.note
+    assert "begun with msra-tagger-adapted, hidden 300" in in_words(entry["settings"])
+    assert "adversarial 0.3" in in_words(entry["settings"])
 
 
 def test_without_results_nothing_is_said_to_be_reached_or_missed() -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from small_corpus import corpus
 
 from experiments import run, tune
-from experiments.candidates import CANDIDATES, CHINESE, drawn, parts_of
+from experiments.candidates import ADAPTED, BEST_DRAWN, CANDIDATES, STARTS, parts_of, varied
 from experiments.grid import ENCODERS, FAMILY, GROUPS, Run
 from maskedcrf import Tagger
 from maskedcrf.training.config import Settings
@@ -170,17 +171,39 @@ def test_every_candidate_is_a_setting_and_none_stands_twice() -> None:
         assert len({json.dumps(candidate) for candidate in candidates}) == len(candidates)
 
 
-def test_the_recipes_of_a_sweep_use_each_value_about_as_often() -> None:
-    choices = {"passes": ((16, 4), (32, 2)), "encoder_rate": (1e-4, 2e-4, 3e-4)}
-    found = drawn(12, CHINESE | choices)
-    assert Counter(each["optim"]["encoder_rate"] for each in found) == {1e-4: 4, 2e-4: 4, 3e-4: 4}
-    assert Counter(parts_of(each["encoder"]) for each in found) == dict.fromkeys(CHINESE["parts"], 4)
-    assert [each["batch"] for each in found] == [16] * 6 + [32] * 6
-    assert found == drawn(12, CHINESE | choices)
+def test_the_best_so_far_is_among_the_candidates_as_it_was_tried() -> None:
+    for corpus_name, recipe in BEST_DRAWN.items():
+        known = run.tuned()[f"{corpus_name}/tuned"]["tried"]
+        assert sum(json.dumps(each["settings"]) == json.dumps(recipe) for each in known) == len(tune.SEEDS)
+        assert json.dumps(recipe) in map(json.dumps, CANDIDATES[corpus_name, "tuned"])
+
+
+def test_a_recipe_varied_is_the_same_but_for_what_was_changed() -> None:
+    recipe = BEST_DRAWN["weibo"]
+    assert varied(recipe) == recipe
+    other = varied(recipe, "uer-adapted+context32", (5e-5, 0.8), adversarial=0.3, epochs=2)
+    assert parts_of(other["encoder"]) == "uer-adapted+context32+words+lstm1"
+    assert other["optim"] == {**recipe["optim"], "encoder_rate": 5e-5, "layer_decay": 0.8}
+    assert {key for key in other if other[key] != recipe.get(key)} == {"adversarial", "encoder", "epochs", "optim"}
+
+
+def test_only_what_says_so_by_its_name_has_seen_tags_of_another_corpus() -> None:
+    for (_, encoder), candidates in CANDIDATES.items():
+        for candidate in candidates:
+            assert ("start" in candidate) == (encoder == "tuned+msra")
+            assert candidate.get("start", "{folder}/msra-tagger").removeprefix("{folder}/") in STARTS
+
+
+def test_every_folder_that_a_recipe_names_is_one_that_can_be_had() -> None:
+    made = {*ADAPTED, *STARTS, "minilm-l6-en", "uer-zh-L2-H512", "glove-100d.npz"}
+    named = set(re.findall(r"\{folder\}/([^\"]+)", json.dumps([*CANDIDATES.values(), *STARTS.values()])))
+    assert named <= made
+    assert {*ADAPTED, *STARTS} <= named
 
 
 def test_the_group_of_levels_is_of_the_head_that_chose_its_settings() -> None:
-    assert [each.head for each in GROUPS["level"]] == [tune.CHOSEN_BY["tuned"]] * 25
+    assert [each.head for each in GROUPS["level"]] == [tune.CHOSEN_BY[each.encoder] for each in GROUPS["level"]]
+    assert len(GROUPS["level"]) == 35
     assert {(each.corpus, each.encoder) for each in GROUPS["level"]} <= set(CANDIDATES)
     assert all(run.pretrained(each) for each in GROUPS["level"])
 
@@ -197,6 +220,19 @@ def test_committed_settings_are_the_best_of_what_was_tried() -> None:
 
 def test_committed_runs_of_tuned_encoders_were_made_as_chosen() -> None:
     for name, entry in run.finished(run.RESULTS).items():
-        if entry["run"]["encoder"] == "tuned":
-            chosen = run.tuned()[f"{entry['run']['corpus']}/tuned"]["settings"]
-            assert entry["settings"].items() >= chosen.items(), name
+        assert not run.superseded(entry), name
+
+
+def test_runs_of_a_recipe_given_up_are_dropped_and_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    runs = [Run("weibo", encoder, "mcrf", seed) for encoder in ("tuned", "uer") for seed in (1, 2)]
+    chosen = {"weibo/tuned": {"settings": {"batch": 8}}, "weibo/uer": {"settings": {"batch": 8}}}
+    monkeypatch.setattr(run, "tuned", lambda: chosen)
+    for each, batch in zip(runs, (8, 9, 9, 9), strict=True):
+        run.append(tmp_path, {"name": each.name, "run": each.as_dict(), "settings": {"batch": batch}})
+    begun: list[Run] = []
+    monkeypatch.setattr(run, "in_processes", lambda missing, *rest: begun.extend(missing) or [])
+    monkeypatch.setattr(run, "Board", MagicMock(return_value=MagicMock(failed=0)))
+    options = {"ray": False, "as_listed": True, "jobs": 1, "budget": 1.0, "corpora": "", "encoders": "", "threads": 1}
+    run.run_grid(runs, Namespace(results=tmp_path, **options))
+    assert begun == [runs[1]]
+    assert set(run.finished(tmp_path)) == {runs[0].name, runs[2].name, runs[3].name}

@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from maskedcrf.training import processes
 from maskedcrf.training.processes import Processes
 
 PROGRAM = """
@@ -37,6 +38,16 @@ def test_every_sentence_of_a_batch_has_one_process():
     shares = [Processes(rank, 3).share(batch) for rank in range(3)]
     assert sorted(chain.from_iterable(shares)) == batch
     assert Processes().share(batch) == batch
+
+
+def test_the_sum_of_all_gradients_leaves_the_own_one_alone(monkeypatch):
+    monkeypatch.setattr(processes.dist, "all_reduce", lambda tensor: tensor.add_(1))
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    assert Processes(1, 2).summed(parameter).tolist() == [1, 1], "without a share it counts as zero"
+    parameter.grad = torch.tensor([2.0, 3.0])
+    assert Processes(1, 2).summed(parameter).tolist() == [3, 4]
+    assert Processes().summed(parameter).tolist() == [2, 3]
+    assert parameter.grad.tolist() == [2, 3]
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ _NO_TAGS = np.zeros((0, 0), np.int64)
 _NONE_OUT = [np.zeros((0, 0), np.bool_), np.zeros(0, np.bool_), np.zeros(0, np.bool_)]
 # Multiplications below which a second thread costs more than it saves.
 _WORTH_SHARING = 2_000_000
-_WORTH_HALVING = 4_000_000
+_WORTH_HALVING = 12_000_000
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
