@@ -93,6 +93,7 @@ def in_words(settings: Mapping[str, Any]) -> str:
     """A recipe in a line: parts and their sizes, batch and epochs, rates."""
     encoder, rates = settings.get("encoder", {}), settings["optim"]
     figures = {
+        "context": encoder.get("context"),
         "hidden": encoder.get("lstm_hidden"),
         "dropout": encoder.get("dropout"),
         "batch": settings["batch"],

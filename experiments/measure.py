@@ -13,7 +13,7 @@ import torch
 
 from maskedcrf import MaskedCRF, Tagger
 from maskedcrf.data.batching import prediction_batches
-from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.sentence import Sentence, in_context
 from maskedcrf.evaluation.audit import audit
 from maskedcrf.evaluation.counts import count_sentences
 from maskedcrf.tagger.model import to_device
@@ -39,8 +39,12 @@ class Emitted(NamedTuple):
 def emit(tagger: Tagger, sentences: Sequence[Sentence]) -> Iterator[Emitted]:
     """The emissions of all sentences, a batch at a time; the CRF is then asked as often as needed."""
     model = tagger.model.eval()
-    for numbers in prediction_batches([len(sentence.tokens) for sentence in sentences], size=64, tokens=16384):
-        features = to_device(model.encoder.prepare([sentences[number].tokens for number in numbers]), model.device)
+    placed = list(in_context(sentences, model.encoder.config.context))
+    lengths = [len(sentence) + sum(map(len, sentence.around)) for sentence in placed]
+    for numbers in prediction_batches(lengths, size=64, tokens=16384):
+        chosen = [placed[number] for number in numbers]
+        prepared = model.encoder.prepare([each.tokens for each in chosen], [each.around for each in chosen])
+        features = to_device(prepared, model.device)
         yield Emitted(numbers, model.emissions(features).float(), features["mask"])
 
 

@@ -35,7 +35,7 @@ WORDS = [
 KINDS = ["words", "bert", "roberta"]
 
 
-def random_tagger(kind: str, folder: Path) -> Tagger:
+def random_tagger(kind: str, folder: Path, **more: object) -> Tagger:
     """A tagger that knows nothing and is sure of everything, so that every tag and every rule comes up."""
     configs = {
         "words": {"words": 8, "characters": 6, "lstm_layers": 2, "lstm_hidden": 7},
@@ -46,7 +46,7 @@ def random_tagger(kind: str, folder: Path) -> Tagger:
         write_model(folder, kind, positions=24)  # so short that most sentences are read in windows
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        encoder = build_encoder(EncoderConfig.model_validate(configs[kind]), sentences(range(1, 9)))
+        encoder = build_encoder(EncoderConfig.model_validate(configs[kind] | more), sentences(range(1, 9)))
         model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIOES"), dropout=0.1).eval()
         _spread(model)
     return Tagger(model)

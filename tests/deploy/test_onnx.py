@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,14 +21,16 @@ from oracle import Lattice
 from small_corpus import SMALL, corpus
 
 from maskedcrf.crf.layer import MaskedCRF
-from maskedcrf.deploy import onnx_parts
+from maskedcrf.data.sentence import Sentence, in_context
+from maskedcrf.deploy import onnx_file, onnx_parts
+from maskedcrf.deploy.features import Features
 from maskedcrf.deploy.onnx import _quiet, compare, export, scores_of, write_file
 from maskedcrf.deploy.onnx_crf import crf_model
 from maskedcrf.deploy.onnx_file import OnnxFileError
 from maskedcrf.deploy.runtime import OnnxTagger
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.errors import IllegalPathError, MaskedCRFError
+from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints
@@ -155,6 +158,41 @@ def test_features_are_those_of_the_encoder(loaded: list[tuple[Tagger, OnnxTagger
         theirs.setdefault("piece_mask", np.ones_like(ours.get("pieces", 0), dtype=bool))
         assert all(np.array_equal(array, theirs[name]) for name, array in ours.items())
         assert exported._features.lengths(batch) == tagger.model.encoder.lengths(batch)
+
+
+@pytest.fixture(scope="module")
+def looking_around(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tagger, Path]:
+    """A tagger that sees four words on either side of a sentence, and its file."""
+    folder = tmp_path_factory.mktemp("context")
+    tagger = random_tagger("roberta", folder / "roberta", context=4)
+    return tagger, export(tagger, folder / "model.onnx")
+
+
+def test_a_file_sees_the_neighbours_that_the_folder_sees(looking_around: tuple[Tagger, Path]) -> None:
+    tagger, path = looking_around
+    exported = OnnxTagger.load(path)
+    documents = [Sentence(tuple(words), document=n // 4) for n, words in enumerate(sentences([*range(9)] * 3))]
+    around = [sentence.around for sentence in in_context(documents, 4)]
+    words = [sentence.tokens for sentence in documents]
+    assert exported._features.lengths(words, around) == tagger.model.encoder.lengths(words, around)
+    found = compare(tagger, exported, documents)
+    assert (found.sentences, found.tokens, found.different_tags) == (27, sum(map(len, words)), 0)
+    assert [answer.tags for answer in exported.predict(words)] != [
+        answer.tags for answer in exported.predict(documents)
+    ]
+
+
+@pytest.mark.parametrize("context", [-1, 513, "4", None, [4]])
+def test_a_context_that_cannot_be_is_refused(looking_around: tuple[Tagger, Path], context: object) -> None:
+    _, path = looking_around
+    files = dict(onnx_file.read(path)[1].files)
+    saved = json.loads(files["encoder.json"])
+    assert Features(files).context == 4
+    saved["config"]["context"] = context
+    with pytest.raises(DataError, match="not complete or not sound"):
+        Features({**files, "encoder.json": json.dumps(saved)})
+    del saved["config"]["context"]
+    assert Features({**files, "encoder.json": json.dumps(saved)}).context == 0
 
 
 def test_texts_carry_offsets_and_empty_ones_are_answered(pair: tuple[Tagger, OnnxTagger]) -> None:

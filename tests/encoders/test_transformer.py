@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from encoders.bilm import write_bilm
 from encoders.tiny import write_model
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
+from maskedcrf.data.sentence import ALONE, Around
 from maskedcrf.encoders.build import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.transformer import Transformer
@@ -82,6 +84,72 @@ def test_a_long_sentence_is_read_in_windows_that_agree_with_their_own_text(tmp_p
         whole, first = encoder(features)[0], encoder(encoder.prepare([sentence[:20]]))[0]
     torch.testing.assert_close(whole[:17], first[:17], rtol=0, atol=1e-5)
     assert (whole[19] - first[19]).abs().max() > 1e-3, "words near the border are read from the next window"
+
+
+AROUND = [Around(("a", "unbelievable"), ("mat", "Cats")), Around((), ("b",)), Around(("é", "the", "a-b"), ())]
+
+
+@pytest.mark.parametrize("pooling", ["first", "last", "mean", "max"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "albert"])
+def test_words_get_what_transformers_computes_for_them_among_their_neighbours(
+    kind: str, pooling: str, tmp_path: Path
+) -> None:
+    folder = write_model(tmp_path, kind)
+    encoder = _build(folder, pooling=pooling, context=3)
+    features = encoder.prepare(SENTENCES, AROUND)
+    assert torch.equal(features["mask"], encoder.prepare(SENTENCES)["mask"])
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            vectors = encoder(features)
+        for row, sentence, (before, after) in zip(vectors, SENTENCES, AROUND, strict=True):
+            whole = _by_hand(folder, [*before, *sentence, *after], pooling)
+            own = whole[len(before) :][: len(sentence)]
+            torch.testing.assert_close(row[: len(sentence)], own, rtol=0, atol=1e-5)
+
+
+def test_a_row_holds_the_words_before_then_the_sentence_then_the_words_after(tmp_path: Path) -> None:
+    encoder = _build(write_model(tmp_path), context=3)
+    features = encoder.prepare([["the", "cats"], ["mat"]], [Around(("a",), ("b", "sat")), ALONE])
+    names = AutoTokenizer.from_pretrained(tmp_path).convert_ids_to_tokens
+    first, second = (names(row.tolist()) for row in features["pieces"])
+    assert first == ["[CLS]", "a", "the", "cat", "##s", "b", "sat", "[SEP]"]
+    assert second == ["[CLS]", "mat", "[SEP]", *["[PAD]"] * 5]
+    assert features["places"].squeeze(-1).tolist() == [[2, 3], [9, 0]]
+    assert encoder.lengths([["the", "cats"], ["mat"]], [Around(("a",), ("b", "sat")), ALONE]) == [8, 3]
+
+
+def test_sentences_with_nothing_around_them_are_prepared_as_ever(tmp_path: Path) -> None:
+    encoder = _build(write_model(tmp_path), context=3, pooling="mean")
+    plain, alone = encoder.prepare(SENTENCES), encoder.prepare(SENTENCES, [ALONE] * 3)
+    assert plain.keys() == alone.keys()
+    assert all(torch.equal(plain[name], alone[name]) for name in plain)
+    assert encoder.lengths(SENTENCES) == encoder.lengths(SENTENCES, [ALONE] * 3)
+
+
+def test_no_other_part_sees_what_is_around(tmp_path: Path) -> None:
+    encoder = _build(write_model(tmp_path), context=3, words=4, characters=5, elmo=str(write_bilm(tmp_path / "elmo")))
+    plain, wide = encoder.prepare(SENTENCES), encoder.prepare(SENTENCES, AROUND)
+    of_transformer = {"pieces", "piece_mask", "places"}
+    assert len(plain.keys() - of_transformer) > 4
+    assert all(torch.equal(plain[name], wide[name]) for name in plain.keys() - of_transformer)
+    assert not torch.equal(plain["places"], wide["places"])
+
+
+@pytest.mark.parametrize("own", [2, 15, 40])
+def test_more_words_than_positions_are_read_in_windows_context_or_not(own: int, tmp_path: Path) -> None:
+    encoder = _build(write_model(tmp_path, positions=22), context=30)
+    text = [["the", "cat", "sat", "mats"][n % 4] for n in range(60 + own)]
+    features = encoder.prepare([text[30:-30], ["a"]], [Around(tuple(text[:30]), tuple(text[-30:])), ALONE])
+    assert features["pieces"].shape[1] <= 22
+    assert features["mask"].sum() == own + 1
+    with torch.no_grad():
+        found, whole = encoder(features)[0], encoder(encoder.prepare([text]))[0]
+    torch.testing.assert_close(found[:own], whole[30:-30], rtol=0, atol=1e-5)
+
+
+def test_context_without_a_transformer_is_refused() -> None:
+    with pytest.raises(ValueError, match="context needs a transformer"):
+        EncoderConfig(context=8)
 
 
 def test_half_precision_checkpoints_are_trained_in_single(tmp_path: Path) -> None:

@@ -84,8 +84,7 @@ def run(
         raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
     tagger = _tagger(model, device)
     inputs, kept = tee(_inputs(files, input_format, token_column, comment))
-    texts = (given if isinstance(given, str) else given.tokens for given in inputs)
-    answers = tagger.stream(texts, probabilities=probabilities, nbest=nbest, threshold=threshold)
+    answers = tagger.stream(inputs, probabilities=probabilities, nbest=nbest, threshold=threshold)
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
     with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
         _write(zip(kept, answers, strict=True), handle, shape, colours=terminal)

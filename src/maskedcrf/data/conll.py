@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, TextIO
 
@@ -41,13 +41,17 @@ def read_conll(
     name = file_name(path)
     with opened(path, name) as handle:
         layout: Layout | None = None
-        line = 1
+        line, document = 1, 0
         for block in _blocks(handle, name):
             text = as_text(block, name, line)
             lines = text.split("\n")
             layout = layout or Layout.of(name, enumerate(lines, line), token_column, tag_column, comment)
             if layout:
-                yield from layout.sentences(text, lines, line, keep_docstart=keep_docstart)
+                document = yield from layout.sentences(
+                    text, lines, line, keep_docstart=keep_docstart, document=document
+                )
+            else:
+                document += sum(map(is_docstart, lines))
             line += len(lines) - 1
 
 
@@ -144,8 +148,10 @@ class Layout:
         separator = "\t" if any("\t" in line for line in texts) else " "
         return Layout(name, width, by_tab, separator, token_column, tag_column, comment)
 
-    def sentences(self, text: str, lines: list[str], first: int, *, keep_docstart: bool) -> Iterator[Sentence]:
-        """The sentences of one block, whose first line has this number in the file."""
+    def sentences(
+        self, text: str, lines: list[str], first: int, *, keep_docstart: bool, document: int = 0
+    ) -> Generator[Sentence, None, int]:
+        """The sentences of one block, whose first line has this number in the file; returns its last one's document."""
         # The quick split is right only where no run, no leading blank and no other separator can occur.
         quick = self.by_tab or not (text[0] == " " or any(odd in text for odd in _ODD_BLANKS))
         begin, total = 0, len(lines)
@@ -156,13 +162,15 @@ class Layout:
                 end = total
             while self.comment and begin < end and lines[begin].startswith(self.comment):
                 begin += 1
-            if not keep_docstart and begin < end and is_docstart(lines[begin]):
-                begin += 1
+            if begin < end and is_docstart(lines[begin]):
+                document += 1
+                begin += not keep_docstart
             if begin < end:
-                yield self._sentence(lines[begin:end], first + begin, quick=quick)
+                yield self._sentence(lines[begin:end], first + begin, document, quick=quick)
             begin = end + 1
+        return document
 
-    def _sentence(self, lines: list[str], first: int, *, quick: bool) -> Sentence:
+    def _sentence(self, lines: list[str], first: int, document: int, *, quick: bool) -> Sentence:
         separator = "\t" if self.by_tab else " "
         if quick and {line.count(separator) for line in lines} == {self.width - 1}:
             # All cells in one go; every line has as many, so that each column is every width-th of them.
@@ -171,7 +179,7 @@ class Layout:
         else:
             columns = tuple(zip(*(self._cells(line, first + n) for n, line in enumerate(lines)), strict=True))
         tags = None if self.tag_column is None else columns[self.tag_column]
-        return Sentence(columns[self.token_column], tags, self.name, first, columns, self.separator)
+        return Sentence(columns[self.token_column], tags, self.name, first, columns, self.separator, document)
 
     def _cells(self, line: str, number: int) -> list[str]:
         """The columns of an odd line: the first way of parting them that gives as many as the file has.

@@ -8,7 +8,18 @@ from itertools import chain
 from typing import Any
 
 from maskedcrf.data.vocabulary import Characters, Words
-from maskedcrf.encoders.indexing import Arrays, Mask, Sentences, WordPieces, mask_of, spellings, word_numbers
+from maskedcrf.encoders.indexing import (
+    MOST_CONTEXT,
+    Arrays,
+    Mask,
+    Sentences,
+    Surroundings,
+    WordPieces,
+    mask_of,
+    spellings,
+    widened,
+    word_numbers,
+)
 from maskedcrf.encoders.pieces import Frame
 from maskedcrf.errors import DataError, MissingExtraError
 
@@ -23,6 +34,8 @@ class Features:
     def __init__(self, files: Files) -> None:
         self._parts: list[Index] = []
         self._pieces: WordPieces | None = None
+        self.context = 0
+        """Words on either side of a sentence that the transformer sees as well."""
         try:
             config = json.loads(files["encoder.json"])["config"]
             if config["words"]:
@@ -31,24 +44,26 @@ class Features:
                 self._parts.append(_characters(files))
             if config["transformer"]:
                 self._pieces = _pieces(files, config["pooling"])
-                self._parts.append(self._pieces.rows)
+                self.context = range(MOST_CONTEXT + 1).index(config.get("context", 0))  # or a ValueError
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"the encoder's files are not complete or not sound ({type(error).__name__}: {error})"
             ) from error
 
-    def prepare(self, sentences: Sentences) -> Arrays:
+    def prepare(self, sentences: Sentences, around: Surroundings = ()) -> Arrays:
         """Index arrays of a batch; `mask` (B, T) is on where a word stands."""
         mask = mask_of(sentences)
         tokens = list(chain.from_iterable(sentences))
         arrays: Arrays = {"mask": mask}
         for part in self._parts:
             arrays |= part(tokens, mask)
+        if self._pieces:
+            arrays |= self._pieces.rows(list(chain.from_iterable(widened(sentences, around))), mask, around)
         return arrays
 
-    def lengths(self, sentences: Sentences) -> list[int]:
+    def lengths(self, sentences: Sentences, around: Surroundings = ()) -> list[int]:
         """How long each sentence is to the encoder, in pieces where it cuts words up."""
-        return self._pieces.lengths(sentences) if self._pieces else list(map(len, sentences))
+        return self._pieces.lengths(widened(sentences, around)) if self._pieces else list(map(len, sentences))
 
 
 def _words(files: Files) -> Index:

@@ -231,8 +231,7 @@ class Agreement:
 
 def compare(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence]) -> Agreement:
     """Both taggers' answers to these sentences, counted; F1 where all of them have gold tags, in the output scheme."""
-    tokens = [sentence.tokens for sentence in sentences]
-    ours, theirs = ([answer.tags for answer in each.predict(tokens)] for each in (tagger, exported))
+    ours, theirs = ([answer.tags for answer in each.predict(sentences)] for each in (tagger, exported))
     different = [sum(a != b for a, b in zip(one, other, strict=True)) for one, other in zip(ours, theirs, strict=True)]
     gold = [sentence.tags for sentence in sentences if sentence.tags is not None]
     scores: list[float | None] = [None, None]
@@ -240,5 +239,5 @@ def compare(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence])
         scheme = tagger.output_scheme
         scores = [count(gold, tags, scheme=scheme, strategy="retain").total.f1 for tags in (ours, theirs)]
     return Agreement(
-        len(sentences), sum(map(len, tokens)), sum(map(bool, different)), sum(different), scores[0], scores[1]
+        len(sentences), sum(map(len, sentences)), sum(map(bool, different)), sum(different), scores[0], scores[1]
     )

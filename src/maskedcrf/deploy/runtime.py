@@ -15,16 +15,18 @@ from numpy.typing import NDArray
 
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.jsonl import places
+from maskedcrf.data.sentence import ALONE, Around, Sentence, in_context
 from maskedcrf.deploy import onnx_file
 from maskedcrf.deploy.features import Features
 from maskedcrf.deploy.onnx_file import Description, OnnxFileError
+from maskedcrf.encoders.indexing import Surroundings
 from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.tagger.reading import segments_of_paths
 from maskedcrf.tagger.results import Prediction, Ranked
 from maskedcrf.tags.segments import encode
 
-Text = str | Sequence[str]
-"""Raw text, or a list of tokens."""
+Text = str | Sequence[str] | Sentence
+"""Raw text, a list of tokens, or a sentence that may have others around it."""
 
 OUTPUTS = ["tags", "log_probability"]
 BATCH_TOKENS = 512
@@ -42,6 +44,7 @@ class _Item(NamedTuple):
     tokens: tuple[str, ...]
     source: str | None
     offsets: tuple[tuple[int, int], ...] | None
+    around: Around = ALONE
 
 
 class Paths(NamedTuple):
@@ -105,7 +108,7 @@ class OnnxTagger:
         """A prediction for each text, in order, read and answered a buffer at a time.
 
         Args:
-            texts: raw texts or lists of tokens, any number of them.
+            texts: raw texts, lists of tokens or `Sentence`s, any number of them.
             nbest: 1 for the probability of the path as well; for more paths ask the model folder.
             probabilities, threshold: refused, entities' probabilities need the model folder.
             batch_tokens: tokens, or word pieces, in one run; the answer does not depend on it.
@@ -116,9 +119,9 @@ class OnnxTagger:
                 "probability; ask the model folder for those"
             )
         limit = batch_tokens or BATCH_TOKENS
-        items = (_item(number, text) for number, text in enumerate(texts))
+        items = (_item(number, text) for number, text in enumerate(in_context(texts, self._features.context)))
         while buffer := _take(items, limit * BUFFER):
-            lengths = self._features.lengths([item.tokens for item in buffer])
+            lengths = self._features.lengths([item.tokens for item in buffer], [item.around for item in buffer])
             batches = prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR)
             chosen = [[buffer[place] for place in batch] for batch in batches]
             # One text is not worth a thread.
@@ -127,9 +130,9 @@ class OnnxTagger:
             answers = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
             yield from (answers[place] for place in range(len(buffer)))
 
-    def paths(self, sentences: Sequence[Sequence[str]]) -> Paths:
-        """The best legal path of each sentence, all in one run."""
-        arrays = self._features.prepare(sentences)
+    def paths(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> Paths:
+        """The best legal path of each sentence, all in one run; `around` has the words before and after each."""
+        arrays = self._features.prepare(sentences, around)
         found = Paths(*self.session.run(OUTPUTS, arrays))
         on = found.tags[arrays["mask"]] if found.tags.shape == arrays["mask"].shape else np.array([-1])
         lost = np.isneginf(found.log_probability)
@@ -143,7 +146,7 @@ class OnnxTagger:
         return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for item in items]
 
     def _full_answers(self, items: Sequence[_Item], *, ranked: bool) -> Iterator[Prediction]:
-        found = self.paths([item.tokens for item in items])
+        found = self.paths([item.tokens for item in items], [item.around for item in items])
         for item, share in zip(items, found.log_probability.tolist(), strict=True):
             if share == -np.inf:
                 raise IllegalPathError(f"input {item.number} (counted from 0): no legal path has its length")
@@ -179,6 +182,8 @@ def _session(content: bytes, path: Path) -> Any:
 
 
 def _item(number: int, text: Text) -> _Item:
+    if isinstance(text, Sentence):
+        return _Item(number, text.tokens, None, None, text.around)
     if not isinstance(text, str):
         return _Item(number, tuple(text), None, None)
     offsets = tuple(places(text))

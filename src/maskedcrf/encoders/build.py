@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.indexing import Sentences, mask_of
+from maskedcrf.encoders.indexing import Sentences, Surroundings, mask_of
 from maskedcrf.encoders.lstm import BiLSTM
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError, ShapeError
@@ -49,14 +49,17 @@ class Encoder(nn.Module):
             self.lstm = BiLSTM(self.width, config.lstm_hidden, layers=config.lstm_layers, dropout=config.dropout)
             self.width = self.lstm.width
 
-    def prepare(self, sentences: Sequence[Sequence[str]]) -> Features:
-        """Index tensors of a batch on the CPU; `mask` (B, T) is on where a word stands, words first, T at least 1."""
+    def prepare(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> Features:
+        """Index tensors of a batch on the CPU; `mask` (B, T) is on where a word stands, words first, T at least 1.
+
+        `around` has the words before and after each sentence; left out, there are none.
+        """
         if not sentences:
             raise ShapeError("a batch needs at least one sentence, got none")
         mask = mask_of(sentences)
         features = {"mask": torch.from_numpy(mask)}
         for part in self._parts():
-            features |= part.prepare(sentences, mask)
+            features |= part.prepare(sentences, mask, around)
         return features
 
     @property
@@ -64,9 +67,9 @@ class Encoder(nn.Module):
         """Whether prediction computes on padding: a part does, or the LSTM."""
         return self.lstm is not None or any(part.pads for part in self._parts())
 
-    def lengths(self, sentences: Sequence[Sequence[str]]) -> list[int]:
+    def lengths(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> list[int]:
         """How long each sentence is to the encoder: in pieces where a part cuts words up, else in words."""
-        return list(map(max, zip(*(part.lengths(sentences) for part in self._parts()), strict=True)))
+        return list(map(max, zip(*(part.lengths(sentences, around) for part in self._parts()), strict=True)))
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from maskedcrf.data.vocabulary import PAD, Characters
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.indexing import Mask, Sentences, spellings
+from maskedcrf.encoders.indexing import Mask, Sentences, Surroundings, spellings
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError
 
@@ -42,7 +42,7 @@ class CharacterCNN(Part):
         """A CNN over the characters of training sentences."""
         return cls(Characters.from_sentences(sentences), config.characters, dropout=config.dropout)
 
-    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
         """Each different word's characters once, (words, C), and for each place which word stands there, (B, T)."""
         tokens = [token for sentence in sentences for token in sentence]
         return {name: torch.from_numpy(part) for name, part in spellings(self.vocabulary, tokens, mask).items()}

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from maskedcrf.encoders.indexing import MOST_CONTEXT
+
 _DEFAULTS_BESIDE: dict[str, dict[str, Any]] = {
     "transformer": {"words": 0, "lstm_layers": 0, "dropout": 0.1},
     "elmo": {"words": 0},
@@ -28,6 +30,8 @@ class EncoderConfig(BaseModel):
     """Folder or hub name of a Hugging Face encoder."""
     pooling: Literal["first", "last", "mean", "max"] = "first"
     """Which word pieces of the transformer stand for a word."""
+    context: int = Field(default=0, ge=0, le=MOST_CONTEXT)
+    """Words on either side of a sentence, from its neighbours in the document, that the transformer sees as well."""
     elmo: str | None = None
     """Folder with the options JSON and the HDF5 weights of a bidirectional language model."""
     lstm_layers: int = Field(default=1, ge=0, le=16)
@@ -53,4 +57,6 @@ class EncoderConfig(BaseModel):
             raise ValueError("an encoder needs a part: words, characters, transformer or elmo")
         if self.vectors and not self.words:
             raise ValueError("vectors need words: leave `words` out, the file sets the width")
+        if self.context and not self.transformer:
+            raise ValueError("context needs a transformer: no other part looks at the sentences around")
         return self

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, one_line, read_bytes, read_record, write_record
-from maskedcrf.encoders.indexing import Mask, Sentences, on_words
+from maskedcrf.encoders.indexing import Mask, Sentences, Surroundings, on_words
 from maskedcrf.encoders.lstm import turned
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError, MissingExtraError
@@ -78,7 +78,7 @@ class ELMo(Part):
         _fill(part, _only(folder, "*.hdf5"))
         return part
 
-    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
         """Each different word's bytes once, (words, C), and which word stands where, text ends included: (B, T + 2)."""
         rows = {"": 0}
         places = [rows.setdefault(token, len(rows)) for sentence in sentences for token in sentence]

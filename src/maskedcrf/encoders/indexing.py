@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedcrf.data.sentence import Around
 from maskedcrf.data.vocabulary import PAD, Characters
 from maskedcrf.encoders.pieces import POOLED, Frame, longest_word, rows_of, shortened
 
@@ -16,7 +17,11 @@ Arrays = dict[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
 """(B, T), on where a word stands: words first, T at least 1."""
 Sentences = Sequence[Sequence[str]]
+Surroundings = Sequence[Around]
+"""Of each sentence the words before and after it; empty where nobody knows them."""
 
+MOST_CONTEXT = 512
+"""Words on either side of a sentence; no usual transformer has positions for more."""
 REMEMBERED = 1 << 18
 """Words whose pieces are kept, so that each is cut into pieces once."""
 
@@ -26,6 +31,13 @@ def mask_of(sentences: Sentences) -> Mask:
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     mask: Mask = np.arange(max(1, lengths.max())) < lengths[:, None]
     return mask
+
+
+def widened(sentences: Sentences, around: Surroundings) -> Sentences:
+    """Each sentence with the words before and after it; as they are where nothing is said of those."""
+    if not around:
+        return sentences
+    return [[*before, *own, *after] for own, (before, after) in zip(sentences, around, strict=True)]
 
 
 def on_words(values: NDArray[np.int64], mask: Mask) -> NDArray[np.int64]:
@@ -86,16 +98,22 @@ class WordPieces:
         lengths: list[int] = (np.diff(ends[words]) + len(self.frame)).tolist()
         return lengths
 
-    def rows(self, tokens: Sequence[str], mask: Mask) -> Arrays:
-        """Rows of pieces (R, P), R >= B, where they stand, and which stand for each word: flat places (B, T, K)."""
+    def rows(self, tokens: Sequence[str], mask: Mask, around: Surroundings = ()) -> Arrays:
+        """Rows of pieces (R, P), R >= B, where they stand, and which stand for each word: flat places (B, T, K).
+
+        `tokens` are those of the `widened` sentences; words around a sentence have no place in it.
+        """
         words = self.of(tokens)
         counts = np.fromiter(map(len, words), np.int64, len(words))
         pieces = np.fromiter(chain.from_iterable(words), np.int64, int(counts.sum()))
-        rows = rows_of(mask.sum(axis=1), counts, capacity=self.capacity)
+        beside = [(len(before), len(after)) for before, after in around] or [(0, 0)] * len(mask)
+        sizes = np.insert(np.array(beside, dtype=np.int64), 1, mask.sum(axis=1), axis=1)
+        own = np.repeat(np.tile([False, True, False], len(mask)), sizes.ravel())
+        rows = rows_of(sizes.sum(axis=1), counts, capacity=self.capacity)
         filled, inside = self.frame.fill(pieces, rows)
         column = np.cumsum(counts) - counts - rows.begin[rows.row] + len(self.frame.prefix)
-        places = POOLED[self.pooling](rows.row * filled.shape[1] + column, counts)
+        places = POOLED[self.pooling]((rows.row * filled.shape[1] + column)[own], counts[own])
         arrays: Arrays = {"pieces": filled, "places": on_words(places, mask), "piece_mask": inside}
         if self.pooling == "mean":
-            arrays["piece_counts"] = on_words(counts, mask)
+            arrays["piece_counts"] = on_words(counts[own], mask)
         return arrays

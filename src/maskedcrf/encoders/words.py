@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from maskedcrf.data.vocabulary import PAD, Words
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.indexing import Mask, Sentences, word_numbers
+from maskedcrf.encoders.indexing import Mask, Sentences, Surroundings, word_numbers
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import Vectors, read_vectors
 from maskedcrf.errors import DataError
@@ -73,7 +73,7 @@ class WordEmbeddings(Part):
         with torch.no_grad():
             self.trained.weight[pairs[:, 0]] = torch.from_numpy(vectors.array[pairs[:, 1]]).float()
 
-    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
         """Numbers of words and, for hiding rare ones in training, of their shapes: both (B, T)."""
         tokens = [token for sentence in sentences for token in sentence]
         features = {"words": torch.from_numpy(word_numbers(self.vocabulary.number, tokens, mask))}

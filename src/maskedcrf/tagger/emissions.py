@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from maskedcrf.data.batching import even_batches, prediction_batches
-from maskedcrf.encoders.indexing import Sentences
+from maskedcrf.data.sentence import ALONE
+from maskedcrf.encoders.indexing import Sentences, Surroundings
 from maskedcrf.tagger.model import Features, TaggerModel, to_device
 
 _SETTING = Lock()
@@ -33,18 +34,28 @@ class Batch(NamedTuple):
 
 @contextmanager
 def emissions_of(
-    model: TaggerModel, sentences: Sentences, *, size: int, tokens: int, similar: float = 0.0
+    model: TaggerModel,
+    sentences: Sentences,
+    *,
+    around: Surroundings = (),
+    size: int,
+    tokens: int,
+    similar: float = 0.0,
 ) -> Iterator[Iterator[Batch]]:
     """All sentences, none empty, in batches of `prediction_batches`, or of `even_batches` if the encoder does not pad.
 
     The model does not train meanwhile.
     """
-    lengths = model.encoder.lengths(sentences)
+    around = around or [ALONE] * len(sentences)
+    lengths = model.encoder.lengths(sentences, around)
     if model.encoder.pads:
         batches = prediction_batches(lengths, size=size, tokens=tokens, similar=similar)
     else:
         batches = even_batches(lengths, size=size, tokens=tokens, workers=torch.get_num_threads())
-    prepared = ((places, model.encoder.prepare([sentences[place] for place in places])) for places in batches)
+    prepared = (
+        (places, model.encoder.prepare([sentences[place] for place in places], [around[place] for place in places]))
+        for places in batches
+    )
     was_training = model.training
     model.eval()
     try:

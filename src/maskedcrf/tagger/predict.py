@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from maskedcrf.data.jsonl import places
+from maskedcrf.data.sentence import ALONE, Around, Sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.candidates import SegmentBounds
 from maskedcrf.tagger.emissions import emissions_of
@@ -21,8 +22,8 @@ from maskedcrf.tagger.results import Prediction, Ranked
 from maskedcrf.tags.scheme import Bools, Scheme
 from maskedcrf.tags.segments import Segment, encode
 
-Text = str | Sequence[str]
-"""Raw text, or a list of tokens."""
+Text = str | Sequence[str] | Sentence
+"""Raw text, a list of tokens, or a sentence that may have others around it."""
 
 BATCH_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
 """Tokens in one forward pass, with the padding if there is any: enough to keep a core or a GPU busy (measured).
@@ -47,10 +48,13 @@ class Item(NamedTuple):
     offsets: tuple[tuple[int, int], ...] | None
     allowed: Bools | None = None
     """(T, D), or None where every tag may stand."""
+    around: Around = ALONE
 
     @staticmethod
     def of(text: Text) -> Item:
-        """Raw text is tokenised; a list of tokens is taken as it is."""
+        """Raw text is tokenised; tokens are taken as they are."""
+        if isinstance(text, Sentence):
+            return Item(text.tokens, None, None, around=text.around)
         if not isinstance(text, str):
             return Item(tuple(text), None, None)
         offsets = tuple(places(text))
@@ -113,8 +117,8 @@ def _answers(
 ) -> dict[int, Prediction]:
     """Predictions for items that have tokens, by their number."""
     answers: dict[int, Prediction] = {}
-    sentences = [item.tokens for _, item in numbered]
-    with emissions_of(model, sentences, size=MOST, tokens=limit, similar=SIMILAR) as batches:
+    sentences, around = [item.tokens for _, item in numbered], [item.around for _, item in numbered]
+    with emissions_of(model, sentences, around=around, size=MOST, tokens=limit, similar=SIMILAR) as batches:
         for places, emissions, mask in batches:
             chosen = [numbered[place] for place in places]
             allowed = _allowed([item for _, item in chosen], mask, len(model.crf.tags))

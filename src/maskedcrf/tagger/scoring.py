@@ -58,7 +58,7 @@ def _tally(tally: Tally) -> dict[str, float]:
 
 @torch.inference_mode()
 def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Scheme) -> Scores:
-    """Scores of the model; gold of types the model does not know counts as not found."""
+    """Scores of the model on sentences with the words around them; gold of types it does not know is not found."""
     scheme = model.crf.constraints.scheme
     assert scheme is not None, "a tagger is built from a scheme"
     gold = converted([_gold(sentence) for sentence in sentences], gold_scheme, scheme)
@@ -66,8 +66,8 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     predicted: list[list[str]] = [[] for _ in sentences]
     losses: list[float] = []
     full = [place for place, sentence in enumerate(sentences) if sentence.tokens]
-    tokens = [sentences[place].tokens for place in full]
-    with emissions_of(model, tokens, size=MOST, tokens=default_batch_tokens(model)) as batches:
+    tokens, around = [sentences[place].tokens for place in full], [sentences[place].around for place in full]
+    with emissions_of(model, tokens, around=around, size=MOST, tokens=default_batch_tokens(model)) as batches:
         for batch, emissions, mask in batches:
             places = [full[number] for number in batch]
             for place, path in zip(places, model.crf.decode(emissions, mask), strict=True):

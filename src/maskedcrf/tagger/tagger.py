@@ -12,7 +12,7 @@ import torch
 from maskedcrf.crf import checks
 from maskedcrf.crf.layer import MaskMode
 from maskedcrf.data.jsonl import tokenise
-from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.sentence import Sentence, in_context
 from maskedcrf.errors import DataError
 from maskedcrf.tagger import folder, predict
 from maskedcrf.tagger.allowed import Fixed, Gazetteer, allowed_tags
@@ -85,7 +85,7 @@ class Tagger:
     def predict(self, texts: str | Sequence[Text], **options: Any) -> Prediction | list[Prediction]:
         """Tags and entities of one text, or of each of many; options as in `stream`.
 
-        A string is raw text; a list holds texts or lists of tokens, so one list of tokens is `[tokens]`.
+        A string is raw text; a list holds texts, lists of tokens or `Sentence`s, so one list of tokens is `[tokens]`.
         """
         if isinstance(texts, str):
             return next(self.stream([texts], **options))
@@ -105,7 +105,8 @@ class Tagger:
         """A prediction for each text, in order, read and answered a buffer at a time.
 
         Args:
-            texts: raw texts or lists of tokens, any number of them.
+            texts: raw texts, lists of tokens or `Sentence`s, any number of them. Where the encoder has a context, a
+                `Sentence` is read with those next to it in its document; everything else stands alone.
             probabilities: the exact probability of each entity.
             nbest: also the n best paths, with their probabilities.
             threshold: in place of the best path's entities, all with at least this probability, which may overlap.
@@ -119,8 +120,12 @@ class Tagger:
             threshold=threshold,
             output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
         )
-        items = self._items(texts, fixed, _gazetteer(gazetteer))
+        items = self._items(in_context(texts, self._context), fixed, _gazetteer(gazetteer))
         return predict.stream(self.model, items, question=question, batch_tokens=batch_tokens)
+
+    @property
+    def _context(self) -> int:
+        return self.model.encoder.config.context
 
     def _items(
         self, texts: Iterable[Text], fixed: Iterable[Fixed | None] | None, gazetteer: Gazetteer | None
@@ -148,7 +153,8 @@ class Tagger:
 
     def evaluate(self, sentences: Iterable[Sentence], *, scheme: str | Scheme | None = None) -> Scores:
         """Scores against the sentences' gold tags, under retain and discard; `scheme` is that of the gold."""
-        return score(self.model, list(sentences), gold_scheme=Scheme.get(scheme) if scheme else self.scheme)
+        placed = list(in_context(sentences, self._context))
+        return score(self.model, placed, gold_scheme=Scheme.get(scheme) if scheme else self.scheme)
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
         """The model folder: safetensors, JSON and a model card; written aside, then moved into place."""

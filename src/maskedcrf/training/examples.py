@@ -12,7 +12,7 @@ from typing import Any
 
 from maskedcrf.data.gold import check_gold
 from maskedcrf.data.reading import read_sentences
-from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.sentence import Around, Sentence, in_context
 from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError
 from maskedcrf.tagger.reading import segments_of
@@ -32,6 +32,8 @@ class Corpus:
     """Training sentences with the ids of their tags, and dev and test as they were read."""
 
     tokens: list[tuple[str, ...]]
+    around: list[Around]
+    """The words before and after each sentence; dev's and test's know their own."""
     ids: list[list[int]]
     tags: list[str]
     dev: list[Sentence]
@@ -44,7 +46,9 @@ class Corpus:
         digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps", "start"}).encode())
         if settings.start:
             digest.update(weights_digest(Path(settings.start)))
-        parts = [self.tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
+        parts: list[Any] = [self.tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
+        if settings.encoder.context:
+            parts += [self.around, [sentence.around for sentence in self.dev]]
         digest.update(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -79,16 +83,16 @@ def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Senten
 def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corpus:
     """Read, check and number everything; a wrong file is refused before anything is trained."""
     scheme, file_scheme = settings.the_scheme(None), settings.the_scheme(settings.file_scheme)
-    sentences = _labelled(read_data(train, settings.data, file_scheme), "train")
+    sentences = _read(train, "train", settings)
     sentences, report = check_gold(sentences, file_scheme, policy=settings.gold)
     if report.places:
         logger.warning("train: %s", report)
     held_out: list[Sentence] = []
     if dev is not None:
-        held_out = _labelled(read_data(dev, settings.data, file_scheme), "dev")
+        held_out = _read(dev, "dev", settings)
     elif settings.dev_fraction and len(sentences) > 1:
         sentences, held_out = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
-    last = _labelled(read_data(test, settings.data, file_scheme), "test") if test is not None else []
+    last = _read(test, "test", settings) if test is not None else []
     found = segments_of([sentence.tags or () for sentence in sentences], file_scheme)
     types = sorted({segment.type for row in found for segment in row})
     if not types:
@@ -101,6 +105,7 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
     summary.update({name: _summary(part) for name, part in (("dev", held_out), ("test", last)) if part})
     return Corpus(
         tokens=[sentence.tokens for sentence in sentences],
+        around=[sentence.around for sentence in sentences],
         ids=[
             [index[tag] for tag in encode(row, len(sentence.tokens), scheme)]
             for row, sentence in zip(found, sentences, strict=True)
@@ -110,6 +115,12 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
         test=last,
         summary=summary,
     )
+
+
+def _read(data: Data, name: str, settings: Settings) -> list[Sentence]:
+    """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
+    sentences = _labelled(read_data(data, settings.data, settings.the_scheme(settings.file_scheme)), name)
+    return list(in_context(sentences, settings.encoder.context))
 
 
 def _labelled(sentences: list[Sentence], name: str) -> list[Sentence]:

@@ -78,7 +78,8 @@ class Run:
         dtype = _precision(self.settings, self.model.device)
         self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
         self.dtype = dtype
-        self.lengths = [len(tokens) for tokens in self.corpus.tokens]
+        pairs = zip(self.corpus.tokens, self.corpus.around, strict=True)
+        self.lengths = [len(tokens) + sum(map(len, around)) for tokens, around in pairs]
         self.steps_an_epoch = math.ceil(len(self.lengths) / self.settings.batch)
         self.total = max((self.settings.epochs or 1) * self.steps_an_epoch, self.settings.minimum_steps)
 
@@ -171,7 +172,7 @@ def _prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Par
 
 def _part(run: Run, numbers: Sequence[int], random: np.random.Generator) -> Part:
     shown = [_shown(run.corpus.tokens[number], run.settings.word_dropout, random) for number in numbers]
-    features = run.model.encoder.prepare(shown)
+    features = run.model.encoder.prepare(shown, [run.corpus.around[number] for number in numbers])
     mask = features["mask"]
     tags = torch.full(mask.shape, -100)
     tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])
