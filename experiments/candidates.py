@@ -140,6 +140,11 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("conll2003", "tuned"): (
         BEST_DRAWN["conll2003"],
         (
+            {"parts": "minilm-adapted+context64", "epochs": 8},
+            {"parts": "context64", "adversarial": 0.3, "epochs": 5},
+            {"parts": "minilm-adapted+context32", "adversarial": 0.3, "epochs": 6},
+            {"parts": "context64"},
+            {"parts": "context32"},
             {"adversarial": 0.3, "epochs": 7},
             {"adversarial": 1.0, "epochs": 7},
             {"parts": "minilm-adapted", "adversarial": 0.3, "epochs": 7},
@@ -160,6 +165,10 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("conll2000", "tuned"): (
         BEST_DRAWN["conll2000"],
         (
+            {"parts": "context32", "adversarial": 0.3, "epochs": 5},
+            {"parts": "minilm-adapted+context32"},
+            {"parts": "context64"},
+            {"parts": "context32"},
             {"adversarial": 0.3, "epochs": 6},
             {"adversarial": 1.0, "epochs": 6},
             {"parts": "minilm-adapted", "adversarial": 0.3, "epochs": 6},

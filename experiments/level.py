@@ -59,6 +59,8 @@ def seen_before(found: Mapping[str, Any]) -> str:
         if name in read:
             known = parts_of({"transformer": f"{{folder}}/{name}"})
             said.append(f"*{known}* is {encoder} that has first read train of {_listed(texts)} without tags.")
+    for words in sorted({settings["encoder"].get("context", 0) for settings in taken.values()} - {0}):
+        said.append(f"*context{words}* sees {words} words on either side of a sentence, in dev and test too.")
     for name, settings in taken.items():
         if "start" in settings:
             corpus, encoder = name.split("/")
@@ -93,7 +95,6 @@ def in_words(settings: Mapping[str, Any]) -> str:
     """A recipe in a line: parts and their sizes, batch and epochs, rates."""
     encoder, rates = settings.get("encoder", {}), settings["optim"]
     figures = {
-        "context": encoder.get("context"),
         "hidden": encoder.get("lstm_hidden"),
         "dropout": encoder.get("dropout"),
         "batch": settings["batch"],

@@ -71,6 +71,15 @@ def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_ow
     assert "adversarial 0.3" in in_words(entry["settings"])
 
 
+def test_a_recipe_that_sees_the_sentences_around_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "context" not in how_far(evidence()).note
+    [recipe, *_] = [each for each in CANDIDATES["conll2003", "tuned"] if each["encoder"].get("context") == 64]
+    monkeypatch.setattr(level, "tuned", lambda: {"conll2003/tuned": {"settings": recipe, "tried": []}})
+    table = how_far(evidence())
+    assert "*context64* sees 64 words on either side of a sentence" in table.note
+    assert "context64" in {row[0]: row[4] for row in table.rows}["CoNLL2003"]  # type: ignore[operator]
+
+
 def test_without_results_nothing_is_said_to_be_reached_or_missed() -> None:
     note = how_far(Evidence(Results.of({}), read_paper())).note
     assert "The paper's best is yet to be run against." in note
