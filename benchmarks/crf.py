@@ -52,13 +52,15 @@ MEMORY_SHAPE = (64, 512, 37)
 LENGTHS, BATCHES, SIZES = (64, 128, 256, 512, 1024, 2048), (8, 16, 32, 64, 128, 256), (5, 9, 17, 33, 65, 129)
 LONGEST = 100_000
 SLOW = 200
-TURN = {"cpu": 0.05, "cuda": 0.02}
+TURN = {"cpu": (10_000, 0.25), "cuda": (30, 0.02)}
+"""Calls and seconds, whichever is spent first. A core that has waited takes a tenth of a second to its full speed,
+which one call of a slow candidate has and many of a fast one must be given as well."""
 TURNS = 20
 """Fewest on a GPU, if there is time for them: its host changes its speed, and medians must meet all of its moods."""
 
 
 def measure(works: dict[str, Callable[[], Any]], device: str, seconds: float) -> dict[str, float]:
-    """Seconds of one call of each, in turns; a fast one has several calls a turn.
+    """Seconds of one call of each, in turns; a fast one has many calls a turn.
 
     On the GPU one that takes over SLOW times the fastest, and long at that, is not asked again: nothing depends on
     its digits. On a CPU a stall could make any candidate look so.
@@ -68,6 +70,7 @@ def measure(works: dict[str, Callable[[], Any]], device: str, seconds: float) ->
     found: dict[str, list[float]] = {name: [first] if first > limit else [] for name, first in once.items()}
     turns = [name for name in found if not found[name]]
     gc.disable()  # as timeit does: another candidate's rubbish is nobody's time
+    calls, enough = TURN[device]
     begin = time.perf_counter()
     for turn in itertools.count():
         spent = time.perf_counter() - begin
@@ -75,7 +78,7 @@ def measure(works: dict[str, Callable[[], Any]], device: str, seconds: float) ->
             break
         for name in turns:
             if len(found[name]) < 3 or sum(found[name]) < seconds:
-                found[name] += _timed(works[name], device, 30, TURN[device])
+                found[name] += _timed(works[name], device, calls, min(enough, seconds / 4))
     gc.enable()
     gc.collect()
     pick = statistics.median if device == "cuda" else min
