@@ -62,6 +62,16 @@ def test_tables_are_back_to_the_bit_before_the_optimiser_steps():
         assert torch.equal(value, before[name]), name
 
 
+def test_tables_are_back_when_the_moved_batch_fails():
+    run = make_run()
+    gradients(run)
+    table = run.model.encoder.get_parameter("parts.words.trained.weight")
+    before = table.detach().clone()
+    with pytest.raises(KeyboardInterrupt), adversarial.moved(run.model.encoder, 3.0, Processes()):
+        raise KeyboardInterrupt
+    assert torch.equal(table, before)
+
+
 @pytest.mark.parametrize("gradient", [[0.0, 0.0], [float("inf"), 1.0], [float("nan"), 1.0], None])
 def test_without_a_direction_nothing_is_moved(gradient):
     table = nn.Embedding(1, 2)

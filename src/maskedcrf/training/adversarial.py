@@ -35,10 +35,12 @@ def moved(encoder: nn.Module, size: float, processes: Processes) -> Iterator[Non
     with torch.no_grad():
         for table in found:
             table += step_up(processes.summed(table), size)
-    yield
-    with torch.no_grad():
-        for table, value in zip(found, own, strict=True):
-            table.copy_(value)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for table, value in zip(found, own, strict=True):
+                table.copy_(value)
 
 
 def step_up(gradient: Tensor, size: float) -> Tensor:
