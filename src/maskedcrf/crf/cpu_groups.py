@@ -352,6 +352,13 @@ def add_starts(shares: Any, weights: Any, d_start: Any) -> None:
 
 
 @compiled
+def add_ends(masses: Any, at: int, last: Any, weight: float, d_end: Any) -> None:
+    """Add the shares of a row's last position, whose forward masses are `at`; `weight` is over the row's total."""
+    for j in range(d_end.size):
+        d_end[j] += weight * masses[at + j * LANES] * last[j]
+
+
+@compiled
 def descend(
     emissions: Any, tags: Any, group: Any, counts: Any, positions: Any, onward: Any, turned: Any, turned_used: Any,
     last: Any, reached: Any, arrivals: Any, work: Any, x: int, alpha: int, inverse: Any, weights: Any,

@@ -14,6 +14,7 @@ import numpy as np
 from maskedcrf.crf.cpu_gradients import row_gradients, subtract_gold_steps
 from maskedcrf.crf.cpu_groups import (
     add_counted,
+    add_ends,
     add_starts,
     climb,
     count_steps,
@@ -130,7 +131,8 @@ def weigh_rows(
         weights[r] = upstream[r] if totals[r] else 0.0
     stride, many, alpha = size * LANES, positions_at_hand(size), mask.shape[1] * size * LANES
     ahead, back, shares, arrivals = masses[0][0], masses[0][1], np.empty(stride), np.empty(many * stride)
-    rows, scores, gradients = np.arange(mask.shape[0]), emissions.reshape(-1), d_emissions.reshape(-1)
+    scores, gradients, rows = emissions.reshape(-1), d_emissions.reshape(-1), np.arange(mask.shape[0])
+    lines = rows * (mask.shape[1] * size)
     d_transitions, d_start, _ = parts_of(sums, size)
     plan, used = tables[5]
     counted = empty_sums(plan, size)
@@ -141,28 +143,9 @@ def weigh_rows(
             _weigh(ahead, back, alpha, t * stride, factor, shares, arrivals, (t - first) * stride)
             if t == 0:
                 add_starts(shares, weights, d_start)
-            write_gradients(
-                shares,
-                scores,
-                tags,
-                rows,
-                rows * (mask.shape[1] * size),
-                counts,
-                positions,
-                t,
-                size,
-                weights,
-                gradients,
-            )
+            write_gradients(shares, scores, tags, rows, lines, counts, positions, t, size, weights, gradients)
         count_steps(ahead, alpha + first * stride, arrivals, 0, min(beyond, longest - 1) - first, size, plan, counted)
     add_counted(counted, plan, used, weights, d_transitions)
-
-
-@compiled
-def _add_ends(masses: Any, last: Any, row: int, at: int, weight: float, d_end: Any) -> None:
-    """Add the shares of a row's last position, whose forward masses are `at`, by their weight over the total."""
-    for j in range(d_end.size):
-        d_end[j] += weight * masses[0, at + j * LANES + row] * last[j]
 
 
 @compiled
@@ -181,8 +164,8 @@ def finish_rows(
             d_emissions[r, t] = 0.0
         if totals[r]:
             log_z = math.log(totals[r]) + shifts[0, r] + powers[0, (count - 1) * LANES + r] * math.log(2.0)
-            at = (mask.shape[1] + count - 1) * start.size * LANES
-            _add_ends(work, last, r, at, weight / totals[r], parts[2])
+            at = (mask.shape[1] + count - 1) * start.size * LANES + r
+            add_ends(work[0], at, last, weight / totals[r], parts[2])
             if tags.size:
                 subtract_gold_steps(lattice, r, positions[r], count, weight, parts)
         elif count:

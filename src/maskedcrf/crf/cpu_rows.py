@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from maskedcrf.crf.cpu_gradients import add_steps, row_gradients, subtract_gold_steps
-from maskedcrf.crf.cpu_groups import climb, descend, positions_at_hand, split_steps
+from maskedcrf.crf.cpu_groups import add_ends, climb, descend, positions_at_hand, split_steps
 from maskedcrf.crf.cpu_lanes import LANES, compiled
 from maskedcrf.crf.cpu_sums import (
     DESCENT,
@@ -147,9 +147,7 @@ def _group_gradients(
                 lattice, row, positions[r], count, weight, masses_of, work, base, False, d_emissions, sums, work
             )
             continue
-        at = alpha + (count - 1) * stride + r
-        for j in range(start.size):
-            d_end[j] += weight * work[at + j * LANES] * last[j] * inverse[r]
+        add_ends(work, alpha + (count - 1) * stride + r, last, weight * inverse[r], d_end)
         if tags.size:
             subtract_gold_steps(lattice, row, positions[r], count, weight, sums)
 
