@@ -53,8 +53,8 @@ LENGTHS, BATCHES, SIZES = (64, 128, 256, 512, 1024, 2048), (8, 16, 32, 64, 128, 
 LONGEST = 100_000
 SLOW = 200
 TURN = {"cpu": (10_000, 0.25), "cuda": (30, 0.02)}
-"""Calls and seconds, whichever is spent first. A core that has waited takes a tenth of a second to its full speed,
-which one call of a slow candidate has and many of a fast one must be given as well."""
+"""Calls and seconds, whichever is spent first. After another candidate's turn the first calls of a fast one were seen
+to take up to twice as long as later ones, which a turn of a few calls would not get past."""
 TURNS = 20
 """Fewest on a GPU, if there is time for them: its host changes its speed, and medians must meet all of its moods."""
 

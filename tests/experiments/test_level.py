@@ -119,3 +119,11 @@ def test_the_settings_of_a_sweep_take_one_line() -> None:
     assert row[:2] == ("Weibo, tuned", 3)
     assert [number.value for number in row[2:6]] == [60.0, 58.0, 50.0, 62.0]  # type: ignore[union-attr]
     assert row[6] == 2
+
+
+def test_a_sweep_that_was_cut_short_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Cut short: Weibo, tuned: of their best 3" in tuning(evidence()).note
+    again = [{**one, "seed": seed} for one in TUNED["weibo/tuned"]["tried"][:3] for seed in (100, 101, 102)]
+    whole = {"weibo/tuned": {**TUNED["weibo/tuned"], "tried": again}}
+    monkeypatch.setattr(level, "tuned", lambda: whole)
+    assert "Cut short" not in tuning(evidence()).note
