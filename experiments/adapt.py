@@ -21,7 +21,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from experiments.candidates import ADAPTED
+from experiments.candidates import ADAPTED, Adaptation
 from experiments.run import corpus_of
 from maskedcrf.tagger.atomic import written_aside
 from maskedcrf.training.config import OptimSettings
@@ -145,11 +145,11 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     parser.add_argument("--encoder", help="the BERT to begin with, a folder of those")
     parser.add_argument("--texts", nargs="+", help="corpora whose train is read")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, help="how many times they are read; 20 unless the name says otherwise")
     parser.add_argument("--rate", type=float, default=2e-4, help="of the encoder")
     parser.add_argument("--sentences", type=int, default=None, help="read only so many of each corpus")
     options = parser.parse_args(given)
-    encoder, texts = ADAPTED.get(options.name, (options.encoder, options.texts))
+    encoder, texts, epochs = ADAPTED.get(options.name) or Adaptation(options.encoder, options.texts)
     source, target = (Path(options.encoders, name) for name in (options.encoder or encoder, options.name))
     if target.exists():
         print(f"{target}: is there already", file=sys.stderr)
@@ -164,7 +164,7 @@ def main(given: Sequence[str] | None = None) -> int:
     model: Any = transformers.AutoModelForMaskedLM.from_pretrained(source, dtype=torch.float32)
     known = [corpus_of(name, options.corpora).train[: options.sentences] for name in options.texts or texts]
     text, marks = text_of(source, [sentence.tokens for part in known for sentence in part])
-    adapt(model.to(device), text.to(device), marks, epochs=options.epochs, rate=options.rate)
+    adapt(model.to(device), text.to(device), marks, epochs=options.epochs or epochs, rate=options.rate)
     write(model, source, target)
     return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def recipe(batch: int, epochs: int, rate: float, decay: float, *, head_rate: float = 1e-3) -> dict[str, Any]:
@@ -40,10 +40,13 @@ CANDIDATES: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
 PARTS: dict[str, dict[str, Any]] = {
     "minilm": {"transformer": "{folder}/minilm-l6-en"},
     "minilm-adapted": {"transformer": "{folder}/minilm-en-adapted"},
+    "minilm-adapted60": {"transformer": "{folder}/minilm-en-adapted60"},
     "uer": {"transformer": "{folder}/uer-zh-L2-H512"},
     "uer-adapted": {"transformer": "{folder}/uer-zh-adapted"},
+    "uer-adapted60": {"transformer": "{folder}/uer-zh-adapted60"},
     "context32": {"context": 32},
     "context64": {"context": 64},
+    "context128": {"context": 128},
     "glove": {"vectors": "{folder}/glove-100d.npz"},
     "words": {"words": 100},
     "chars": {"characters": 50},
@@ -51,11 +54,23 @@ PARTS: dict[str, dict[str, Any]] = {
     "lstm2": {"lstm_layers": 2},
 }
 
-ADAPTED: dict[str, tuple[str, tuple[str, ...]]] = {
-    "uer-zh-adapted": ("uer-zh-L2-H512", ("msra", "weibo", "resume")),
-    "minilm-en-adapted": ("minilm-l6-en", ("conll2003", "conll2000")),
+
+class Adaptation(NamedTuple):
+    """The encoder to begin with, the corpora whose train it reads without tags, and how many times."""
+
+    encoder: str
+    texts: tuple[str, ...]
+    epochs: int = 20
+
+
+CHINESE_TEXTS, ENGLISH_TEXTS = ("msra", "weibo", "resume"), ("conll2003", "conll2000")
+ADAPTED: dict[str, Adaptation] = {
+    "uer-zh-adapted": Adaptation("uer-zh-L2-H512", CHINESE_TEXTS),
+    "uer-zh-adapted60": Adaptation("uer-zh-L2-H512", CHINESE_TEXTS, 60),
+    "minilm-en-adapted": Adaptation("minilm-l6-en", ENGLISH_TEXTS),
+    "minilm-en-adapted60": Adaptation("minilm-l6-en", ENGLISH_TEXTS, 60),
 }
-"""What `experiments.adapt` makes: the encoder each begins with, and the corpora whose train it reads without tags."""
+"""What `experiments.adapt` makes."""
 
 RATES = ("encoder_rate", "layer_decay", "head_rate", "crf_rate", "weight_decay")
 
@@ -151,6 +166,10 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("msra", "tuned"): (
         BEST_DRAWN["msra"],
         (
+            {"parts": "uer-adapted+context64", "adversarial": 0.3, "epochs": 5},
+            {"parts": "uer-adapted+context64", "epochs": 8},
+            {"parts": "context64", "epochs": 8},
+            {"parts": "uer-adapted60", "adversarial": 0.3, "epochs": 7},
             {"adversarial": 0.3, "epochs": 7},
             {"adversarial": 1.0, "epochs": 7},
             {"parts": "uer-adapted", "adversarial": 0.3, "epochs": 7},
@@ -160,6 +179,8 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("conll2000", "tuned"): (
         BEST_DRAWN["conll2000"],
         (
+            {"parts": "minilm-adapted60", "adversarial": 0.3, "epochs": 6},
+            {"parts": "minilm-adapted60"},
             {"parts": "minilm-adapted+context32"},
             {"parts": "context32"},
             {"adversarial": 0.3, "epochs": 6},
@@ -170,6 +191,8 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("weibo", "tuned"): (
         BEST_DRAWN["weibo"],
         (
+            {"parts": "uer-adapted60", "adversarial": 1.0, "epochs": 15},
+            {"adversarial": 3.0, "epochs": 15},
             {"adversarial": 0.3, "epochs": 15},
             {"adversarial": 1.0, "epochs": 15},
             {"parts": "uer-adapted", "adversarial": 0.3, "epochs": 15},
@@ -194,6 +217,11 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("resume", "tuned"): (
         BEST_DRAWN["resume"],
         (
+            {"parts": "uer-adapted+context64", "adversarial": 0.3, "epochs": 11},
+            {"parts": "uer-adapted+context128"},
+            {"parts": "uer-adapted+context64"},
+            {"parts": "context64"},
+            {"parts": "uer-adapted60"},
             {"adversarial": 0.3, "epochs": 11},
             {"adversarial": 1.0, "epochs": 11},
             {"parts": "uer-adapted", "adversarial": 0.3, "epochs": 11},
@@ -204,6 +232,8 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("resume", "tuned+msra"): (
         BEST_DRAWN["resume"],
         (
+            {**READ, "parts": "uer-adapted+context64", "adversarial": 0.3, "epochs": 11},
+            {**READ, "parts": "uer-adapted+context64"},
             {**PLAIN, "adversarial": 0.3, "epochs": 11},
             {**READ, "adversarial": 0.3, "epochs": 11},
             {**READ, "adversarial": 1.0, "epochs": 11, "rates": LOWEST},

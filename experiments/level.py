@@ -55,10 +55,11 @@ def seen_before(found: Mapping[str, Any]) -> str:
     taken = {name: entry["settings"] for name, entry in found.items() if name.split("/")[1] in CHOSEN_WHOLE}
     said = []
     read = {Path(settings["encoder"].get("transformer") or "").name for settings in taken.values()}
-    for name, (encoder, texts) in ADAPTED.items():
+    for name, (encoder, texts, epochs) in ADAPTED.items():
         if name in read:
             known = parts_of({"transformer": f"{{folder}}/{name}"})
-            said.append(f"*{known}* is {encoder} that has first read train of {_listed(texts)} without tags.")
+            first = f"has first read train of {_listed(texts)} {epochs} times without tags"
+            said.append(f"*{known}* is {encoder} that {first}.")
     for words in sorted({settings["encoder"].get("context", 0) for settings in taken.values()} - {0}):
         said.append(f"*context{words}* sees {words} words on either side of a sentence, in dev and test too.")
     for name, settings in taken.items():
