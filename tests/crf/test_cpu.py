@@ -108,6 +108,20 @@ def test_loss_and_gradients_at_once_are_those_of_the_reference(
     assert (found[1][illegal[0]] == 0).all()
 
 
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("size", [1, 3, 7, 8, 9, 12, 15, 16, 17, 24, 25, 31, 41])
+def test_any_number_of_tags_in_either_precision(size: int, masked: bool, halving: bool) -> None:
+    emissions, tags, mask, *parameters = _lattice(7, 18, size, masked=masked)
+    emissions = emissions.float().double()  # so that both precisions are given the same
+    weight = torch.ones(7, dtype=torch.float64)
+    losses, true = _true_gradients(weight, emissions, tags, mask, *parameters)
+    for dtype, accuracy in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
+        _, each, finish = cpu.loss_and_gradients(emissions.to(dtype), tags, mask, *parameters, None, mean=False)
+        torch.testing.assert_close(each.double(), losses, rtol=accuracy, atol=accuracy)
+        for one, other in zip(finish(torch.ones(())), true, strict=True):
+            torch.testing.assert_close(one.double(), other, rtol=accuracy, atol=accuracy)
+
+
 def test_rows_that_leave_the_range_do_not_touch_the_others(halving: bool) -> None:
     emissions, _, mask, *parameters = _lattice(6, 60, 9, masked=True, scale=2.0)
     emissions[1] *= 1e4

@@ -1,7 +1,6 @@
 """Eight rows at once in numba, a row in each lane: no tag count is padded, and only legal steps are multiplied.
 
-Arrays of a group are flat, (T, D, LANES). The steps are split into a dense block, which most of them are in, and
-lists of what is left: in BIO the steps to O and B- tags are a block, and each I- tag has two predecessors.
+Arrays of a group are flat, (T, D, LANES). The steps are a dense block and lists, as `split_steps` gives them.
 """
 
 from __future__ import annotations
@@ -26,54 +25,19 @@ from maskedcrf.crf.cpu_lanes import (
     multiply,
     multiply_add,
     pointer,
+    prefetch,
     spread,
     store,
 )
+from maskedcrf.crf.cpu_steps import place
+from maskedcrf.crf.cpu_turns import lines_for, read_position, write_position
 
 # Doubles of a block of positions whose steps are counted while they are at hand.
 _AT_HAND = 32_768
-
-
-@compiled
-def _many(legal: Any) -> Any:
-    """Which lines of a Boolean matrix have at least half as many cells as the fullest one."""
-    cells = legal.sum(axis=1)
-    return np.flatnonzero(2 * cells >= max(1, cells.max()))
-
-
-@compiled
-def split_steps(masses: Any) -> Any:
-    """Step masses (D, D) [source, target] as a plan of integers and the masses that it uses.
-
-    The plan: numbers m and n of the block's targets and sources; its targets; its sources; for each of the D tags,
-    whether it is a target of the block; where the list of each tag begins, and D + 1 their end; the sources on the
-    lists. Tags are times LANES. The masses: the block's (m, n), then the lists'.
-    """
-    size = masses.shape[0]
-    legal = masses != 0.0
-    sources, targets = _many(legal), _many(legal.T)
-    if targets.size % 4 == 1:  # a tile for one target would waste three quarters
-        targets = targets[:-1]
-    m, n = targets.size, sources.size
-    source_inside = np.zeros(size, np.bool_)
-    source_inside[sources] = True
-    plan, used = np.zeros(2 + m + n + 2 * size + 1 + size * size, np.int64), np.empty(size * size)
-    plan[0], plan[1] = m, n
-    plan[2 : 2 + m], plan[2 + m : 2 + m + n] = targets * LANES, sources * LANES
-    for q in range(m):
-        for s in range(n):
-            used[q * n + s] = masses[sources[s], targets[q]]
-    inside, begins, members = 2 + m + n, 2 + m + n + size, 2 + m + n + 2 * size + 1
-    plan[inside + targets] = 1
-    count = 0
-    for target in range(size):
-        plan[begins + target] = count
-        for source in range(size):
-            if legal[source, target] and not (plan[inside + target] and source_inside[source]):
-                plan[members + count], used[m * n + count] = source * LANES, masses[source, target]
-                count += 1
-    plan[begins + size] = count
-    return plan, used
+# Sources whose steps to all targets are counted before those of the next: their masses stay in the nearest cache.
+_CHUNK = 16
+# Sources ahead of the one at work whose steps are asked for.
+_AHEAD = 24
 
 
 @inlined
@@ -102,14 +66,42 @@ def _tile(block: int, a: int, b: int, c: int, d: int, masses: int, sources: int,
     return add(first_a, second_a), add(first_b, second_b), add(first_c, second_c), add(first_d, second_d)
 
 
+@inlined
+def _wide_tile(block: int, masses: int, sources: int, n: int, reached: int, targets: int) -> None:
+    """Eight targets' sums over n sources, of whose steps a line of the cache holds eight: the block may be far away."""
+    zero = fill(0.0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+    for s in range(n):
+        prefetch(block, 8 * (s + _AHEAD))
+        mass = load(masses, integer(sources, s))
+        a = multiply_add(spread(block, 8 * s), mass, a)
+        b = multiply_add(spread(block, 8 * s + 1), mass, b)
+        c = multiply_add(spread(block, 8 * s + 2), mass, c)
+        d = multiply_add(spread(block, 8 * s + 3), mass, d)
+        e = multiply_add(spread(block, 8 * s + 4), mass, e)
+        f = multiply_add(spread(block, 8 * s + 5), mass, f)
+        g = multiply_add(spread(block, 8 * s + 6), mass, g)
+        h = multiply_add(spread(block, 8 * s + 7), mass, h)
+    store(reached, integer(targets, 0), a)
+    store(reached, integer(targets, 1), b)
+    store(reached, integer(targets, 2), c)
+    store(reached, integer(targets, 3), d)
+    store(reached, integer(targets, 4), e)
+    store(reached, integer(targets, 5), f)
+    store(reached, integer(targets, 6), g)
+    store(reached, integer(targets, 7), h)
+
+
 @compiled
 def _carry(masses: int, size: int, plan: int, used: int, reached: int) -> None:
     """Masses (D, LANES), one step further, in `reached` (D, LANES): all pointers; see `split_steps`."""
     m, n = integer(plan, 0), integer(plan, 1)
     targets, sources = plan + 16, plan + 16 + 8 * m
     inside, begins, members = sources + 8 * n, sources + 8 * (n + size), sources + 8 * (n + 2 * size + 1)
-    rests = used + 8 * m * n
-    for q in range(0, m, 4):
+    rests, whole = used + 8 * m * n, m // 8 * 8
+    for q in range(0, whole, 8):
+        _wide_tile(used + 8 * q * n, masses, sources, n, reached, targets + 8 * q)
+    for q in range(whole, m, 4):
         # The last tile may do a target twice.
         b, c, d = min(q + 1, m - 1), min(q + 2, m - 1), min(q + 3, m - 1)
         to_a, to_b, to_c, to_d = _tile(used, q * n, b * n, c * n, d * n, masses, sources, n)
@@ -122,28 +114,6 @@ def _carry(masses: int, size: int, plan: int, used: int, reached: int) -> None:
         for k in range(integer(begins, target), integer(begins, target + 1)):
             summed = multiply_add(spread(rests, k), load(masses, integer(members, k)), summed)
         store(reached, target * LANES, summed)
-
-
-@compiled
-def _read(
-    scores: Any, lines: Any, counts: Any, positions: Any, t: int, size: int, work: Any, at: int, shifts: Any
-) -> None:
-    """One position's emissions of every row, relative to the first tag's; -inf behind a row's end.
-
-    `scores` are all emissions, flat, of which a row's begin at `lines`.
-    """
-    for r in range(LANES):
-        to = at + r
-        if t >= counts[r]:
-            for j in range(size):
-                work[to + j * LANES] = -np.inf
-            continue
-        begin = lines[r] + positions[r, t] * size
-        shift = np.float64(scores[begin])
-        shift = shift if abs(shift) < np.inf else np.float64(0.0)
-        shifts[r] += shift
-        for j in range(size):
-            work[to + j * LANES] = scores[begin + j] - shift
 
 
 @compiled
@@ -169,7 +139,7 @@ def climb(
     """
     size, longest = emissions.shape[2], counts.max()
     stride = size * LANES
-    scores, lines = emissions.reshape(-1), group * (emissions.shape[1] * size)
+    scores, rows, lines = emissions.reshape(-1), group * (emissions.shape[1] * size), lines_for(size)
     begins = longest - counts if backwards else np.zeros_like(counts)
     enters, idle = np.empty(LANES), np.zeros(LANES)
     latest = begins.max()
@@ -180,7 +150,7 @@ def climb(
     for number in range(longest):
         t = longest - 1 - number if backwards else number
         here, there = x + t * stride, alpha + t * stride
-        _read(scores, lines, counts, positions, t, size, work, here, shifts)
+        read_position(scores, rows, counts, positions, t, size, lines, work, here, shifts)
         if number:
             _carry(pointer(work) + 8 * (there - step), size, pointer(plan), pointer(used), pointer(reached))
             scale, divided = inverse_power(summed), add(divided, exponent(summed))
@@ -242,14 +212,15 @@ def count_steps(masses: Any, alpha: int, arrivals: Any, at: int, number: int, si
     targets, sources = plan[2 : 2 + m], plan[2 + m : 2 + m + n]
     begins, members = plan[2 + m + n + size :], plan[2 + m + n + 2 * size + 1 :]
     stride, wide = size * LANES, _in_fours(n)
-    for q in range(0, m, 2):
-        other = min(q + 1, m - 1)
-        for s in range(0, n, 4):
-            _count_tile(
-                masses, alpha, sources[s], sources[min(s + 1, n - 1)], sources[min(s + 2, n - 1)],
-                sources[min(s + 3, n - 1)], arrivals, at, targets[q], targets[other],
-                number, stride, sums, (q * wide + s) * LANES, (other * wide + s) * LANES,
-            )  # fmt: skip
+    for chunk in range(0, n, _CHUNK):
+        for q in range(0, m, 2):
+            other = min(q + 1, m - 1)
+            for s in range(chunk, min(chunk + _CHUNK, n), 4):
+                _count_tile(
+                    masses, alpha, sources[s], sources[min(s + 1, n - 1)], sources[min(s + 2, n - 1)],
+                    sources[min(s + 3, n - 1)], arrivals, at, targets[q], targets[other],
+                    number, stride, sums, (q * wide + s) * LANES, (other * wide + s) * LANES,
+                )  # fmt: skip
     base = m * wide * LANES
     for target in range(size):
         for k in range(begins[target], begins[target + 1]):
@@ -287,29 +258,11 @@ def add_counted(sums: Any, plan: Any, used: Any, weights: Any, d_transitions: An
     for q in range(m):
         for s in range(n):
             found = _weighted(sums, (q * wide + s) * LANES, weights)
-            d_transitions[sources[s] // LANES, targets[q] // LANES] += found * used[q * n + s]
+            d_transitions[sources[s] // LANES, targets[q] // LANES] += found * used[place(q, s, m, n)]
     for target in range(size):
         for k in range(begins[target], begins[target + 1]):
             found = _weighted(sums, (m * wide + k) * LANES, weights)
             d_transitions[members[k] // LANES, target] += found * used[m * n + k]
-
-
-@compiled
-def write_gradients(
-    shares: Any, scores: Any, tags: Any, group: Any, lines: Any, counts: Any, positions: Any, t: int, size: int,
-    weights: Any, gradients: Any,
-) -> None:  # fmt: skip
-    """One position's gradients of every row: its shares less the gold tag's one, where that is not excluded."""
-    for r in range(group.size):
-        if t < counts[r]:
-            position = positions[r, t]
-            begin = lines[r] + position * size
-            if tags.size:
-                tag = tags[group[r], position]
-                if 0 <= tag < size and scores[begin + tag] > -np.inf:
-                    shares[tag * LANES + r] -= 1.0
-            for j in range(size):
-                gradients[begin + j] = weights[r] * shares[j * LANES + r]
 
 
 @compiled
@@ -372,8 +325,8 @@ def descend(
     """
     size, longest = emissions.shape[2], counts.max()
     stride, many = size * LANES, positions_at_hand(size)
-    shares, enters = np.empty(stride), np.empty(LANES)
-    lines, scores, gradients = group * (emissions.shape[1] * size), emissions.reshape(-1), d_emissions.reshape(-1)
+    shares, lines, enters = np.empty(stride), lines_for(size), np.empty(LANES)
+    rows, scores, gradients = group * (emissions.shape[1] * size), emissions.reshape(-1), d_emissions.reshape(-1)
     reached[:], arrivals[:stride], extremes[:] = 0.0, 0.0, 1.0
     plan, used = onward
     sums = empty_sums(plan, size)
@@ -392,7 +345,7 @@ def descend(
             _arrive(work, x + at, alpha + at, last, enters, reached, arrivals, here, shares, extremes)
             if t == 0:
                 _begin_paths(shares, extremes, smallest, inverse, weights, d_start)
-            write_gradients(shares, scores, tags, group, lines, counts, positions, t, size, weights, gradients)
+            write_position(shares, scores, tags, group, rows, counts, positions, t, size, weights, lines, gradients)
         count_steps(work, alpha + first * stride, arrivals, stride, min(beyond, longest - 1) - first, size, plan, sums)
         beyond = first
     add_counted(sums, plan, used, np.where(inverse != 0.0, weights, 0.0), d_transitions)

@@ -20,11 +20,11 @@ from maskedcrf.crf.cpu_groups import (
     count_steps,
     empty_sums,
     positions_at_hand,
-    write_gradients,
 )
 from maskedcrf.crf.cpu_lanes import LANES, compiled, load, multiply, store
 from maskedcrf.crf.cpu_rows import exclude, find_group, parts_of, room_for, tables_of
 from maskedcrf.crf.cpu_sums import MASS, TOTAL, gold_score, log_forward
+from maskedcrf.crf.cpu_turns import lines_for, write_position
 
 # Powers of two by which the product of two masses may be off: 1e120 and its inverse.
 _FARTHEST = 400.0
@@ -132,7 +132,7 @@ def weigh_rows(
     stride, many, alpha = size * LANES, positions_at_hand(size), mask.shape[1] * size * LANES
     ahead, back, shares, arrivals = masses[0][0], masses[0][1], np.empty(stride), np.empty(many * stride)
     scores, gradients, rows = emissions.reshape(-1), d_emissions.reshape(-1), np.arange(mask.shape[0])
-    lines = rows * (mask.shape[1] * size)
+    begins, lines = rows * (mask.shape[1] * size), lines_for(size)
     d_transitions, d_start, _ = parts_of(sums, size)
     plan, used = tables[5]
     counted = empty_sums(plan, size)
@@ -143,7 +143,7 @@ def weigh_rows(
             _weigh(ahead, back, alpha, t * stride, factor, shares, arrivals, (t - first) * stride)
             if t == 0:
                 add_starts(shares, weights, d_start)
-            write_gradients(shares, scores, tags, rows, lines, counts, positions, t, size, weights, gradients)
+            write_position(shares, scores, tags, rows, begins, counts, positions, t, size, weights, lines, gradients)
         count_steps(ahead, alpha + first * stride, arrivals, 0, min(beyond, longest - 1) - first, size, plan, counted)
     add_counted(counted, plan, used, weights, d_transitions)
 

@@ -1,7 +1,7 @@
 """Eight doubles at a time inside numba functions, as whatever vector registers the processor has.
 
 LLVM finds these by itself only where loops are long; with 9 tags they never are. Offsets count elements of a
-contiguous array of doubles, or of what `pointer` gives for one, and are not checked.
+contiguous array, or of what `pointer` gives for one of doubles, and are not checked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def inlined(function: Any) -> Any:
 
 _DOUBLE = ir.DoubleType()
 _VECTOR = ir.VectorType(_DOUBLE, LANES)
+_SINGLES = ir.VectorType(ir.FloatType(), LANES)
 _BITS = ir.VectorType(ir.IntType(64), LANES)
+_PLACES = ir.VectorType(ir.IntType(32), LANES)
 _FAST = ("contract", "reassoc")  # never nnan or ninf: infinities and NaN keep their meaning
 
 
@@ -73,7 +75,7 @@ def _address(context: Any, builder: Any, array_type: Any, array: Any, offset: An
 
 def _broadcast(builder: Any, value: Any) -> Any:
     first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    zeros = ir.Constant(_PLACES, [0] * LANES)
     return builder.shuffle_vector(first, ir.Constant(_VECTOR, ir.Undefined), zeros)
 
 
@@ -102,27 +104,78 @@ def integer(typing: Any, given: Any, offset: Any) -> Any:
     return types.int64(given, types.intp), emit
 
 
+def _are_singles(array_type: Any) -> bool:
+    return isinstance(array_type, types.Array) and bool(array_type.dtype == types.float32)
+
+
 @intrinsic
-def load(typing: Any, array: Any, offset: Any) -> Any:
-    """The eight doubles at `offset`."""
+def prefetch(typing: Any, given: Any, offset: Any) -> Any:
+    """Ask for the doubles at `offset` of a pointer, which will be wanted soon; they need not be there."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, signature.args[0], *args), _VECTOR.as_pointer())
-        return builder.load(pointer, align=8)
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        function_type = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = cgutils.get_or_insert_function(builder.module, function_type, "llvm.prefetch.p0i8")
+        place = builder.bitcast(_address(context, builder, signature.args[0], *args), byte)
+        builder.call(ask, [place, *(ir.Constant(number, value) for value in (0, 3, 1))])  # to read, nearest cache, data
+        return context.get_dummy_value()
+
+    return types.void(given, types.intp), emit
+
+
+@intrinsic
+def load(typing: Any, array: Any, offset: Any) -> Any:
+    """The eight doubles at `offset`, or singles as doubles."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = _address(context, builder, signature.args[0], *args)
+        if _are_singles(array):
+            return builder.fpext(builder.load(builder.bitcast(place, _SINGLES.as_pointer()), align=4), _VECTOR)
+        return builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=8)
 
     return LANES_TYPE(array, types.intp), emit
 
 
 @intrinsic
 def store(typing: Any, array: Any, offset: Any, value: Any) -> Any:
-    """Write eight doubles at `offset`."""
+    """Write eight doubles at `offset`, rounded where the array holds singles."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_address(context, builder, signature.args[0], *args[:2]), _VECTOR.as_pointer())
-        builder.store(args[2], pointer, align=8)
+        place = _address(context, builder, signature.args[0], *args[:2])
+        if _are_singles(array):
+            rounded = builder.fptrunc(args[2], _SINGLES)
+            builder.store(rounded, builder.bitcast(place, _SINGLES.as_pointer()), align=4)
+        else:
+            builder.store(args[2], builder.bitcast(place, _VECTOR.as_pointer()), align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, LANES_TYPE), emit
+
+
+@intrinsic
+def turn(typing: Any, square: Any, at: Any, turned: Any, to: Any) -> Any:
+    """Write the eight times eight doubles at `at` of one array, lines as columns, at `to` of another."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def line(number: int, array: int) -> Any:
+            offset = builder.add(args[array + 1], ir.Constant(ir.IntType(64), number * LANES))
+            place = _address(context, builder, signature.args[array], args[array], offset)
+            return builder.bitcast(place, _VECTOR.as_pointer())
+
+        lines = [builder.load(line(number, 0), align=8) for number in range(LANES)]
+        for distance in (1, 2, 4):  # blocks so wide change places across the diagonal
+            low = [place if not place & distance else place - distance + LANES for place in range(LANES)]
+            high = [place + distance if not place & distance else place + LANES for place in range(LANES)]
+            for number in range(LANES):
+                if not number & distance:
+                    pair = lines[number], lines[number + distance]
+                    lines[number] = builder.shuffle_vector(*pair, ir.Constant(_PLACES, low))
+                    lines[number + distance] = builder.shuffle_vector(*pair, ir.Constant(_PLACES, high))
+        for number in range(LANES):
+            builder.store(lines[number], line(number, 2), align=8)
+        return context.get_dummy_value()
+
+    return types.void(square, types.intp, turned, types.intp), emit
 
 
 @intrinsic
@@ -145,6 +198,12 @@ def fill(typing: Any, value: Any) -> Any:
 def add(typing: Any, left: Any, right: Any) -> Any:
     """left + right."""
     return LANES_TYPE(left, right), lambda context, builder, signature, args: builder.fadd(*args)
+
+
+@intrinsic
+def subtract(typing: Any, left: Any, right: Any) -> Any:
+    """left - right."""
+    return LANES_TYPE(left, right), lambda context, builder, signature, args: builder.fsub(*args)
 
 
 @intrinsic

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from maskedcrf.crf.cpu_gradients import add_steps, row_gradients, subtract_gold_steps
-from maskedcrf.crf.cpu_groups import add_ends, climb, descend, positions_at_hand, split_steps
+from maskedcrf.crf.cpu_groups import add_ends, climb, descend, positions_at_hand
 from maskedcrf.crf.cpu_lanes import LANES, compiled
+from maskedcrf.crf.cpu_steps import split_steps
 from maskedcrf.crf.cpu_sums import (
     DESCENT,
     MASS,
