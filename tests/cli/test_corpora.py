@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -29,16 +28,17 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_check_finds_the_known_illegal_transitions(capsys, name):
-    folder = os.environ.get("MASKEDCRF_CORPORA")
-    if not folder:
-        pytest.skip("MASKEDCRF_CORPORA names no folder of corpora")
-    path = Path(folder) / name
-    if not path.exists():
+def file_of(corpora: Path, name: str) -> Path:
+    """A file of the folder of corpora; not everybody who has one has all of them."""
+    if not (corpora / name).exists():
         pytest.skip(f"{name} is not in the folder of corpora")
+    return corpora / name
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_check_finds_the_known_illegal_transitions(capsys, corpora: Path, name):
     scheme, sentences, tokens, lines = KNOWN[name]
-    code = main(["check", "--scheme", scheme, "--json", str(path)])
+    code = main(["check", "--scheme", scheme, "--json", str(file_of(corpora, name))])
     answer = json.loads(capsys.readouterr().out)
     assert (answer["sentences"], answer["tokens"]) == (sentences, tokens)
     found = [step["line"] for step in answer["illegal"]]
@@ -49,9 +49,6 @@ def test_check_finds_the_known_illegal_transitions(capsys, name):
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_check_suggests_the_scheme_the_corpus_is_in(capsys, name):
-    folder = os.environ.get("MASKEDCRF_CORPORA")
-    if not folder or not (Path(folder) / name).exists():
-        pytest.skip("MASKEDCRF_CORPORA names no folder with this corpus")
-    main(["check", "--json", str(Path(folder) / name)])
+def test_check_suggests_the_scheme_the_corpus_is_in(capsys, corpora: Path, name):
+    main(["check", "--json", str(file_of(corpora, name))])
     assert json.loads(capsys.readouterr().out)["scheme"] == KNOWN[name][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import random
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.training import checkpoint
 
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
 
 def digests(folder: Path, kills: list[tuple[bool, float]]) -> list[str]:
     """The digests of an unbroken run and of runs killed at these moments and resumed, all in a process of their own."""
@@ -25,7 +28,7 @@ def digests(folder: Path, kills: list[tuple[bool, float]]) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
+@needs_fork
 def test_killed_runs_resume_to_the_same_bytes_and_another_process_gives_them_too(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir(), second.mkdir()
@@ -36,7 +39,7 @@ def test_killed_runs_resume_to_the_same_bytes_and_another_process_gives_them_too
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
+@needs_fork
 def test_twenty_kills_at_random_moments_half_of_them_inside_saves_lose_nothing(tmp_path):
     chance = random.Random(0)
     found = digests(tmp_path, [(slow, chance.uniform(0, 1.5 if slow else 1)) for slow in (False, True) * 10])
