@@ -62,14 +62,17 @@ def seen_before(found: Mapping[str, Any]) -> str:
             said.append(f"*{known}* is {encoder} that {first}.")
     for words in sorted({settings["encoder"].get("context", 0) for settings in taken.values()} - {0}):
         said.append(f"*context{words}* sees {words} words on either side of a sentence, in dev and test too.")
+    begun: dict[str, list[str]] = {}
     for name, settings in taken.items():
         if "start" in settings:
             corpus, encoder = name.split("/")
-            before = CORPORA[STARTS[Path(settings["start"]).name][0]]
-            said.append(
-                f"*{Setting(corpus, encoder)}* begins with a tagger trained on {before}: it has seen more text with "
-                "tags than the paper's, so that the two are not like for like."
-            )
+            before, _ = STARTS[Path(settings["start"]).name]
+            begun.setdefault(CORPORA[before], []).append(f"*{Setting(corpus, encoder)}*")
+    for before, rows in begun.items():
+        said.append(
+            f"Begun with a tagger trained on {before}: {'; '.join(rows)}. Such a tagger has seen more text with tags "
+            "than the paper's, so that the two are not like for like."
+        )
     return "".join(f" {sentence}" for sentence in said)
 
 

@@ -57,7 +57,7 @@ def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_ow
 ) -> None:
     entry = {"settings": CANDIDATES["weibo", "tuned+msra"][1], "tried": []}
     given = evidence(*(Run("weibo", encoder, "mcrf", 1) for encoder in ("tuned", "tuned+msra")))
-    assert "begins" not in how_far(given).note
+    assert "Begun" not in how_far(given).note
     assert "adapted" not in how_far(given).note
     monkeypatch.setattr(level, "tuned", lambda: TUNED | {"weibo/tuned+msra": entry})
     table = how_far(given)
@@ -65,7 +65,7 @@ def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_ow
     assert rows["Weibo"][2] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][2] == given.results.score(Setting("weibo", "tuned+msra"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][3] == "uer-adapted+lstm1"
-    assert "*Weibo, tuned+msra* begins with a tagger trained on MSRA: it has seen more text with tags" in table.note
+    assert "Begun with a tagger trained on MSRA: *Weibo, tuned+msra*. Such a tagger has seen more text" in table.note
     assert "*uer-adapted* is uer-zh-L2-H512 that has first read train of MSRA, Weibo, Resume 20 times" in table.note
     assert "*minilm-adapted*" not in table.note
     assert "begun with msra-tagger-adapted, hidden 300" in in_words(entry["settings"])
