@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from maskedcrf.crf import cpu, plain, reference
+from maskedcrf.crf.cpu_lanes import forget_outdated
 
 BACKENDS = [pytest.param(cpu, id="cpu"), pytest.param(plain, id="plain")]
 
@@ -337,6 +338,18 @@ print(sum(masses.stats.cache_hits.values()))
 def test_a_second_process_starts_without_compiling(tmp_path: Path) -> None:
     assert _run(SMALL, NUMBA_CACHE_DIR=str(tmp_path)) == "0"
     assert _run(SMALL, NUMBA_CACHE_DIR=str(tmp_path)) == "1"
+
+
+def test_a_change_of_any_file_drops_what_was_compiled_before(tmp_path: Path) -> None:
+    kept = tmp_path / "__pycache__"
+    kept.mkdir()
+    ages = {"cpu.py": 10, "cpu_rows.py": 20, "gpu.py": 99}
+    for name, seconds in (ages | {"__pycache__/cpu_rows.a-1.nbi": 19, "__pycache__/cpu_rows.b-2.nbi": 21}).items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (seconds, seconds))
+    forget_outdated(tmp_path)
+    assert [path.name for path in kept.iterdir()] == ["cpu_rows.b-2.nbi"]
+    forget_outdated(tmp_path / "no-such-folder")
 
 
 def test_nowhere_to_keep_the_compiled_code_is_no_error() -> None:

@@ -7,6 +7,8 @@ contiguous array, or of what `pointer` gives for one of doubles, and are not che
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +19,21 @@ from numba.extending import intrinsic, models, register_model
 LANES = 8
 
 _COMPILE: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz"}}
+
+
+def forget_outdated(folder: Path) -> None:
+    """Drop what was compiled before any of these files changed: numba looks at a function's own file only.
+
+    A function that had taken in another one of an edited file would else go on with what that was.
+    """
+    with suppress(OSError):
+        changed = max((path.stat().st_mtime_ns for path in folder.glob("cpu*.py")), default=0)
+        for index in (folder / "__pycache__").glob("cpu*.nbi"):
+            if index.stat().st_mtime_ns < changed:
+                index.unlink()
+
+
+forget_outdated(Path(__file__).parent)
 
 
 def compiled(function: Any) -> Any:
