@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import torch
-from encoders.tiny import write_model
+from encoders.tiny import write_lexicon, write_model
 
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
@@ -32,17 +32,21 @@ WORDS = [
     "Zug",
     "x" * 90,
 ]
-KINDS = ["words", "bert", "roberta"]
+KINDS = ["words", "lexicon", "bert", "roberta"]
 
 
 def random_tagger(kind: str, folder: Path, **more: object) -> Tagger:
     """A tagger that knows nothing and is sure of everything, so that every tag and every rule comes up."""
     configs = {
         "words": {"words": 8, "characters": 6, "lstm_layers": 2, "lstm_hidden": 7},
+        "lexicon": {"words": 4, "lexicon": str(folder / "lexicon.npz"), "lstm_hidden": 7},
         "bert": {"transformer": str(folder)},
         "roberta": {"transformer": str(folder), "pooling": "mean", "words": 4, "lstm_layers": 1, "lstm_hidden": 7},
     }
-    if kind != "words":
+    if kind == "lexicon":
+        folder.mkdir(parents=True, exist_ok=True)
+        write_lexicon(folder / "lexicon.npz")
+    elif kind != "words":
         write_model(folder, kind, positions=24)  # so short that most sentences are read in windows
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)

@@ -7,21 +7,23 @@ from pathlib import Path
 import pytest
 import torch
 from encoders.bilm import write_bilm
-from encoders.tiny import write_model
+from encoders.tiny import write_lexicon, write_model
 
 from maskedcrf.encoders.build import Encoder, build_encoder
 from maskedcrf.encoders.config import EncoderConfig
 
 TRAINING = [["The", "cat", "sat", "on", "the", "mat"], ["北", "京", "U.S.", "1996", "1997", "😀"], ["unbelievable"]]
 
-KINDS = ["words", "lstm", "cnn", "bert", "roberta", "distilbert", "albert", "mean", "everything"]
+KINDS = ["words", "lstm", "cnn", "bert", "roberta", "distilbert", "albert", "mean", "lexicon", "everything"]
 
 
 def configs(folder: Path) -> dict[str, EncoderConfig]:
     """A config of each kind."""
     models = {kind: str(write_model(folder / kind, kind, positions=24)) for kind in KINDS[3:7]}
     plain = {kind: EncoderConfig(transformer=model) for kind, model in models.items()}
+    lexicon = str(write_lexicon(folder / "lexicon.npz"))
     return plain | {
+        "lexicon": EncoderConfig(words=0, lexicon=lexicon, lstm_hidden=5),
         "words": EncoderConfig(words=8, lstm_layers=0),
         "lstm": EncoderConfig(words=8, lstm_layers=2, lstm_hidden=5),
         "cnn": EncoderConfig(words=8, characters=6, lstm_hidden=5),
@@ -29,6 +31,7 @@ def configs(folder: Path) -> dict[str, EncoderConfig]:
         "everything": EncoderConfig(
             words=4,
             characters=6,
+            lexicon=lexicon,
             transformer=models["bert"],
             pooling="max",
             elmo=str(write_bilm(folder / "elmo")),

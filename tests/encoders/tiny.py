@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
@@ -29,6 +30,16 @@ WORDS = [
 ]
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
+
+
+LEXICON = ["the", "The cat", "catsat", "cat", "北", "北京", "京", "thethe", "unbelievable", "zug"]
+
+
+def write_lexicon(file: Path, *, width: int = 3) -> Path:
+    """Words and random vectors; one is there twice but for its case, one is two words of the sentences."""
+    vectors = np.random.default_rng(0).normal(size=(len(LEXICON), width)).astype(np.float16)
+    np.savez(file, words=np.array([*LEXICON, "THE"]), vec=np.vstack([vectors, np.ones((1, width), np.float16)]))
+    return file
 
 
 def write_model(folder: Path, kind: str = "bert", *, positions: int = 512, seed: int = 0, half: bool = False) -> Path:

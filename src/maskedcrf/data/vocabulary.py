@@ -1,9 +1,9 @@
-"""Vocabularies: words and characters to numbers, with an answer for those never seen."""
+"""Vocabularies: words and characters to numbers, with an answer for those never seen; words inside sentences."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
@@ -120,3 +120,33 @@ class Characters:
             half = self.longest // 2
             word = word[:half] + word[-half:]
         return [self.BEGIN, *(self._numbers.get(character, UNKNOWN) for character in word), self.END]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Words to be found in a sentence of shorter tokens, such as characters: lower case, without blanks."""
+
+    words: tuple[str, ...]
+    _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+    """Of every word, and -1 of what a word only begins with."""
+
+    def __post_init__(self) -> None:
+        numbers = {word[:length]: -1 for word in self.words for length in range(1, len(word))}
+        numbers |= {word: n for n, word in enumerate(self.words)}
+        object.__setattr__(self, "_numbers", numbers)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def within(self, tokens: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+        """Every word made up of whole tokens, one inside another too: its first and last token, and its number."""
+        lower = [token.lower() for token in tokens]
+        for first in range(len(lower)):
+            text = ""
+            for last in range(first, len(lower)):
+                text += lower[last]
+                number = self._numbers.get(text)
+                if number is None:
+                    break
+                if number >= 0:
+                    yield first, last, number

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from maskedcrf.data.vocabulary import Characters, Words
+from maskedcrf.data.vocabulary import Characters, Lexicon, Words
 from maskedcrf.encoders.indexing import (
     MOST_CONTEXT,
     Arrays,
@@ -19,6 +19,7 @@ from maskedcrf.encoders.indexing import (
     spellings,
     widened,
     word_numbers,
+    words_within,
 )
 from maskedcrf.encoders.pieces import Frame
 from maskedcrf.errors import DataError, MissingExtraError
@@ -42,6 +43,8 @@ class Features:
                 self._parts.append(_words(files))
             if config["characters"]:
                 self._parts.append(_characters(files))
+            if config.get("lexicon"):
+                self._parts.append(_lexicon(files))
             if config["transformer"]:
                 self._pieces = _pieces(files, config["pooling"])
                 self.context = range(MOST_CONTEXT + 1).index(config.get("context", 0))  # or a ValueError
@@ -76,6 +79,11 @@ def _words(files: Files) -> Index:
 def _characters(files: Files) -> Index:
     vocabulary = Characters(tuple(json.loads(files["characters.json"])["characters"]))
     return lambda tokens, mask: spellings(vocabulary, tokens, mask)
+
+
+def _lexicon(files: Files) -> Index:
+    lexicon = Lexicon(tuple(json.loads(files["lexicon.json"])["words"]))
+    return lambda tokens, mask: words_within(lexicon, tokens, mask)
 
 
 def _pieces(files: Files, pooling: str) -> WordPieces:

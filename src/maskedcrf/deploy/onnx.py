@@ -38,12 +38,16 @@ AXES = {
     "words": "BT",
     "characters": "WC",
     "spellings": "BT",
+    "lexicon_places": "N",
+    "lexicon_words": "N",
+    "lexicon_shares": "N",
     "pieces": "RP",
     "piece_mask": "RP",
     "places": "BTK",
     "piece_counts": "BT",
 }
-"""Inputs and their axes: batch, tokens; words and characters; rows and pieces, and how many of a word's pieces."""
+"""Inputs and their axes: batch, tokens; words and characters; tokens of a lexicon's words; rows and pieces, and how
+many of a word's pieces."""
 
 
 def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
@@ -134,9 +138,10 @@ def _example(model: TaggerModel) -> dict[str, Tensor]:
         features.setdefault("piece_mask", torch.ones_like(features["pieces"], dtype=torch.bool))
     if model.encoder.config.pooling in ("mean", "max") and features.get("places", torch.ones(1, 1, 2)).shape[2] == 1:
         features["places"] = features["places"].expand(-1, -1, 2).contiguous()
+    features |= {name: part.expand(2).contiguous() for name, part in features.items() if part.shape == (1,)}
     foreign = features.keys() - AXES.keys()
     if foreign:
-        raise MaskedCRFError("an encoder with ELMo cannot be exported; train one with words, characters, transformers")
+        raise MaskedCRFError("an encoder with ELMo cannot be exported; train one with other parts")
     return features
 
 

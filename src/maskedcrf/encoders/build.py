@@ -23,6 +23,7 @@ FILE = "encoder.json"
 _PARTS = {
     "words": ("maskedcrf.encoders.words", "WordEmbeddings"),
     "characters": ("maskedcrf.encoders.characters", "CharacterCNN"),
+    "lexicon": ("maskedcrf.encoders.lexicon", "LexiconWords"),
     "transformer": ("maskedcrf.encoders.transformer", "Transformer"),
     "elmo": ("maskedcrf.encoders.elmo", "ELMo"),
 }

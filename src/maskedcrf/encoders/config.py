@@ -26,6 +26,8 @@ class EncoderConfig(BaseModel):
     """File of pretrained word vectors: GloVe text (perhaps .gz), word2vec binary (.bin), npz (`words`, `vec`)."""
     characters: int = Field(default=0, ge=0, le=4096)
     """Width of the character CNN, 0 for none."""
+    lexicon: str | None = None
+    """File of words with vectors, as for `vectors`: each token sees the words of it that stand in the sentence."""
     transformer: str | None = None
     """Folder or hub name of a Hugging Face encoder."""
     pooling: Literal["first", "last", "mean", "max"] = "first"
@@ -53,8 +55,8 @@ class EncoderConfig(BaseModel):
 
     @model_validator(mode="after")
     def _something(self) -> EncoderConfig:
-        if not (self.words or self.characters or self.transformer or self.elmo):
-            raise ValueError("an encoder needs a part: words, characters, transformer or elmo")
+        if not (self.words or self.characters or self.lexicon or self.transformer or self.elmo):
+            raise ValueError("an encoder needs a part: words, characters, lexicon, transformer or elmo")
         if self.vectors and not self.words:
             raise ValueError("vectors need words: leave `words` out, the file sets the width")
         if self.context and not self.transformer:

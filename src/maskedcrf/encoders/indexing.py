@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedcrf.data.sentence import Around
-from maskedcrf.data.vocabulary import PAD, Characters
+from maskedcrf.data.vocabulary import PAD, Characters, Lexicon
 from maskedcrf.encoders.pieces import POOLED, Frame, longest_word, rows_of, shortened
 
 Arrays = dict[str, NDArray[Any]]
@@ -61,6 +61,32 @@ def spellings(vocabulary: Characters, tokens: Sequence[str], mask: Mask) -> Arra
     for row, numbers in zip(characters, spelt, strict=True):
         row[: len(numbers)] = numbers
     return {"characters": characters, "spellings": on_words(np.array(places, dtype=np.int64), mask)}
+
+
+PLACES = 4
+"""Where a token can stand in a word of several: at its begin, inside, at its end; or alone."""
+
+
+def words_within(lexicon: Lexicon, tokens: Sequence[str], mask: Mask) -> Arrays:
+    """Every token of every word found: its place among (B, T, 4), flat, the word, and its share of the place, (N,).
+
+    The words at one place share it evenly. N is at least 1: where nothing is found, a share of 0.
+    """
+    ends = np.cumsum(mask.sum(axis=1))
+    rows = [tokens[begin:end] for begin, end in zip((0, *ends[:-1]), ends, strict=True)]
+    found = [(row, *word) for row, sentence in enumerate(rows) for word in lexicon.within(sentence)]
+    row, first, last, number = np.array(found or [(0, 0, 0, 0)], dtype=np.int64).T
+    sizes = last - first + 1
+    nth = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    of = np.repeat(sizes, sizes)
+    stands = np.select([of == 1, nth == 0, nth == of - 1], [3, 0, 2], default=1)
+    places = (np.repeat(row * mask.shape[1] + first, sizes) + nth) * PLACES + stands
+    shares = np.float32(bool(found)) / np.bincount(places)[places]
+    return {
+        "lexicon_places": places,
+        "lexicon_words": np.repeat(number, sizes),
+        "lexicon_shares": shares.astype(np.float32),
+    }
 
 
 class WordPieces:

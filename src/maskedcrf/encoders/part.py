@@ -1,4 +1,4 @@
-"""Part: what words, characters, transformers and ELMo have in common."""
+"""Part: what words, characters, a lexicon, transformers and ELMo have in common."""
 
 from __future__ import annotations
 

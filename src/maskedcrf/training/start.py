@@ -103,6 +103,7 @@ def _named(config: EncoderConfig) -> str:
         "elmo": config.elmo,
         "words": config.words,
         "characters": config.characters,
+        "lexicon": config.lexicon,
         "lstm": config.lstm_layers,
     }
     return ", ".join(f"{name} {Path(str(value)).name}" for name, value in parts.items() if value)
