@@ -4,12 +4,14 @@ python -m experiments.adapt uer-zh-adapted --corpora DIR --encoders DIR
 python -m experiments.adapt my-bert --encoder bert-base --texts msra weibo --epochs 10 --corpora DIR --encoders DIR
 
 Neither tags nor dev nor test are looked at. The encoder is written beside the one it began as, an ordinary folder, so
-that a recipe can name it as `{folder}/uer-zh-adapted`; one that is there already is left as it is.
+that a recipe can name it as `{folder}/uer-zh-adapted`; one that is there already is left as it is. With `--layers` it
+is made deeper first: the layers it has, then copies of the last one that add nothing until they learn to.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import shutil
 import sys
@@ -22,7 +24,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from experiments.candidates import ADAPTED, Adaptation
-from experiments.run import corpus_of
+from experiments.extra import corpus_of
 from maskedcrf.tagger.atomic import written_aside
 from maskedcrf.training.config import OptimSettings
 from maskedcrf.training.optim import rate_factor
@@ -128,6 +130,19 @@ def adapt(model: Any, text: Tensor, marks: Marks, *, epochs: int, rate: float) -
     return losses
 
 
+@torch.no_grad()
+def deepen(model: Any, layers: int) -> None:
+    """Give a BERT so many layers: what the new ones would add to their input starts at zero."""
+    stack = model.base_model.encoder.layer
+    while len(stack) < layers:
+        new = copy.deepcopy(stack[-1])
+        for part in (new.attention.output.dense, new.output.dense):
+            part.weight.zero_()
+            part.bias.zero_()
+        stack.append(new)
+    model.config.num_hidden_layers = len(stack)
+
+
 def write(model: Any, source: Path, target: Path) -> None:
     """The encoder without what guessed, in the form of the folder it came from, which gives the tokenizer."""
     with written_aside(target) as aside:
@@ -146,10 +161,11 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--encoder", help="the BERT to begin with, a folder of those")
     parser.add_argument("--texts", nargs="+", help="corpora whose train is read")
     parser.add_argument("--epochs", type=int, help="how many times they are read; 20 unless the name says otherwise")
+    parser.add_argument("--layers", type=int, default=0, help="how many it is to have, if more than it has")
     parser.add_argument("--rate", type=float, default=2e-4, help="of the encoder")
     parser.add_argument("--sentences", type=int, default=None, help="read only so many of each corpus")
     options = parser.parse_args(given)
-    encoder, texts, epochs = ADAPTED.get(options.name) or Adaptation(options.encoder, options.texts)
+    encoder, texts, epochs, layers = ADAPTED.get(options.name) or Adaptation(options.encoder, options.texts)
     source, target = (Path(options.encoders, name) for name in (options.encoder or encoder, options.name))
     if target.exists():
         print(f"{target}: is there already", file=sys.stderr)
@@ -162,6 +178,7 @@ def main(given: Sequence[str] | None = None) -> int:
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model: Any = transformers.AutoModelForMaskedLM.from_pretrained(source, dtype=torch.float32)
+    deepen(model, options.layers or layers)
     known = [corpus_of(name, options.corpora).train[: options.sentences] for name in options.texts or texts]
     text, marks = text_of(source, [sentence.tokens for part in known for sentence in part])
     adapt(model.to(device), text.to(device), marks, epochs=options.epochs or epochs, rate=options.rate)

@@ -44,6 +44,9 @@ PARTS: dict[str, dict[str, Any]] = {
     "uer": {"transformer": "{folder}/uer-zh-L2-H512"},
     "uer-adapted": {"transformer": "{folder}/uer-zh-adapted"},
     "uer-adapted60": {"transformer": "{folder}/uer-zh-adapted60"},
+    "uer-wide": {"transformer": "{folder}/uer-zh-wide"},
+    "uer-deep": {"transformer": "{folder}/uer-zh-deep"},
+    "lexicon": {"lexicon": "{folder}/lexicon-zh.npz"},
     "context32": {"context": 32},
     "context64": {"context": 64},
     "context128": {"context": 128},
@@ -56,15 +59,20 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 class Adaptation(NamedTuple):
-    """The encoder to begin with, the corpora whose train it reads without tags, and how many times."""
+    """The encoder to begin with, the corpora whose train it reads without tags, how many times, and its layers then."""
 
     encoder: str
     texts: tuple[str, ...]
     epochs: int = 20
+    layers: int = 0
+    """0: those it has."""
 
 
 CHINESE_TEXTS, ENGLISH_TEXTS = ("msra", "weibo", "resume"), ("conll2003", "conll2000")
+MORE_TEXTS = (*CHINESE_TEXTS, "people", "reviews")
 ADAPTED: dict[str, Adaptation] = {
+    "uer-zh-wide": Adaptation("uer-zh-L2-H512", MORE_TEXTS),
+    "uer-zh-deep": Adaptation("uer-zh-L2-H512", MORE_TEXTS, layers=6),
     "uer-zh-adapted": Adaptation("uer-zh-L2-H512", CHINESE_TEXTS),
     "uer-zh-adapted60": Adaptation("uer-zh-L2-H512", CHINESE_TEXTS, 60),
     "minilm-en-adapted": Adaptation("minilm-l6-en", ENGLISH_TEXTS),
@@ -137,15 +145,29 @@ BEST_DRAWN: dict[str, dict[str, Any]] = {
 They had been drawn from where a first sweep of 70, with a plain CRF, was best: an LSTM on top, a high rate of the
 transitions, a low one of the encoder; with and without averaging and hidden words."""
 
+PEOPLE = whole_recipe(
+    "uer-wide+lexicon+lstm1", (64, 4), (3e-4, 0.8, 3e-3, 1e-2, 0.01), dropout=0.3, average=None, word_dropout=0.1
+)
+AFTER_PEOPLE = varied(BEST_DRAWN["msra"], "uer-wide+lexicon", epochs=6, start="{folder}/people-tagger")
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "msra-tagger": ("msra", BEST_DRAWN["msra"]),
     "msra-tagger-adapted": ("msra", varied(BEST_DRAWN["msra"], "uer-adapted")),
+    "people-tagger": ("people", PEOPLE),
+    "people-tagger-deep": ("people", varied(PEOPLE, "uer-deep")),
+    "people-msra-tagger": ("msra", AFTER_PEOPLE),
+    "people-msra-tagger-deep": ("msra", varied(AFTER_PEOPLE, "uer-deep", start="{folder}/people-tagger-deep")),
+    "pos-tagger": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=5)),
 }
 """Taggers for others to begin with, which `experiments.first` makes: the corpus, whose train each has seen with its
-tags, and the recipe."""
+tags, and the recipe, which may begin with another."""
 
 PLAIN: dict[str, Any] = {"start": "{folder}/msra-tagger"}
 READ: dict[str, Any] = {"start": "{folder}/msra-tagger-adapted", "parts": "uer-adapted"}
+NEWS: dict[str, Any] = {"start": "{folder}/people-tagger", "parts": "uer-wide+lexicon"}
+DEEP_NEWS: dict[str, Any] = {"start": "{folder}/people-tagger-deep", "parts": "uer-deep+lexicon"}
+BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger", "parts": "uer-wide+lexicon"}
+DEEP_BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger-deep", "parts": "uer-deep+lexicon"}
+POS: dict[str, Any] = {"start": "{folder}/pos-tagger", "parts": "minilm-adapted60"}
 LOW, LOWEST = (1e-4, 0.9, 1e-3), (5e-5, 0.9, 1e-3)
 # The LSTM of the MSRA tagger fits where nothing stands beside the transformer.
 WEIBO = varied(BEST_DRAWN["weibo"]) | {"encoder": {**together("uer+lstm1"), "dropout": 0.3, "lstm_hidden": 300}}
@@ -176,6 +198,18 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
             {"parts": "uer-adapted"},
         ),
     ),
+    ("msra", "tuned+more"): (
+        BEST_DRAWN["msra"],
+        (
+            {**DEEP_NEWS, "adversarial": 0.3, "epochs": 7},
+            {**DEEP_NEWS, "epochs": 8},
+            {**NEWS, "adversarial": 0.3, "epochs": 7},
+            {"parts": "uer-deep+lexicon", "adversarial": 0.3, "epochs": 7},
+            {"parts": "uer-deep+lexicon"},
+            {"parts": "uer-wide+lexicon", "adversarial": 0.3, "epochs": 7},
+            {"parts": "lexicon"},
+        ),
+    ),
     ("conll2000", "tuned"): (
         BEST_DRAWN["conll2000"],
         (
@@ -188,6 +222,10 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
             {"parts": "minilm-adapted"},
         ),
     ),
+    ("conll2000", "tuned+more"): (
+        BEST_DRAWN["conll2000"],
+        ({**POS, "adversarial": 0.3, "epochs": 6}, POS, {**POS, "rates": LOW}),
+    ),
     ("weibo", "tuned"): (
         BEST_DRAWN["weibo"],
         (
@@ -199,6 +237,18 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
             {"parts": "uer-adapted", "adversarial": 1.0, "epochs": 15},
             {"batch": 8, "epochs": 12},
             {"parts": "uer-adapted"},
+        ),
+    ),
+    ("weibo", "tuned+more"): (
+        WEIBO,
+        (
+            {**DEEP_BOTH, "adversarial": 0.3, "epochs": 15},
+            {**DEEP_BOTH, "adversarial": 1.0, "epochs": 12, "rates": LOW},
+            {**BOTH, "adversarial": 0.3, "epochs": 15},
+            {**NEWS, "adversarial": 0.3, "epochs": 15},
+            {"parts": "uer-deep+lexicon+words", "adversarial": 1.0, "epochs": 15},
+            {"parts": "uer-wide+lexicon+words", "adversarial": 1.0, "epochs": 15},
+            {"parts": "lexicon+words"},
         ),
     ),
     ("weibo", "tuned+msra"): (
@@ -229,6 +279,17 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
             {"parts": "uer-adapted"},
         ),
     ),
+    ("resume", "tuned+more"): (
+        BEST_DRAWN["resume"],
+        (
+            {**DEEP_BOTH, "adversarial": 1.0, "epochs": 11, "rates": LOWEST},
+            {**DEEP_BOTH, "adversarial": 0.3, "epochs": 11},
+            {**BOTH, "adversarial": 0.3, "epochs": 11},
+            {"parts": "uer-deep+lexicon", "adversarial": 0.3, "epochs": 11},
+            {"parts": "uer-wide+lexicon"},
+            {"parts": "lexicon"},
+        ),
+    ),
     ("resume", "tuned+msra"): (
         BEST_DRAWN["resume"],
         (
@@ -243,8 +304,9 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
         ),
     ),
 }
-"""What is tried about the best so far: adversarial steps, an encoder that has read the texts, the sentences around;
-and, apart from these as it has seen more tags than the paper's, beginning with a tagger of MSRA."""
+"""What is tried about the best so far: adversarial steps, an encoder that has read the texts, the sentences around.
+Apart from these, since they know more than the corpora say: beginning with a tagger of MSRA; and `more`, a lexicon, an
+encoder that has read other texts too or was made deeper, beginning with a tagger of words or parts of speech."""
 
 CANDIDATES |= {
     name: (*(varied(base, **change) for change in changes), *((base,) if name[1] == "tuned" else ()))

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.candidates import STARTS
+from experiments.extra import corpus_of
 from experiments.grid import Run
-from experiments.run import corpus_of, policy_of, settings_of
+from experiments.run import policy_of, settings_of
 from experiments.tune import SEEDS
 
 

@@ -9,6 +9,7 @@ from statistics import fmean, median
 from typing import Any
 
 from experiments.candidates import ADAPTED, STARTS, parts_of
+from experiments.extra import NAMES as EXTRA_NAMES
 from experiments.grid import CHOSEN_WHOLE, LEVEL, MAIN
 from experiments.reading import CORPORA, Score, Setting, main_setting, paper_score
 from experiments.run import tuned
@@ -55,29 +56,41 @@ def seen_before(found: Mapping[str, Any]) -> str:
     taken = {name: entry["settings"] for name, entry in found.items() if name.split("/")[1] in CHOSEN_WHOLE}
     said = []
     read = {Path(settings["encoder"].get("transformer") or "").name for settings in taken.values()}
-    for name, (encoder, texts, epochs) in ADAPTED.items():
+    for name, (encoder, texts, epochs, layers) in ADAPTED.items():
         if name in read:
             known = parts_of({"transformer": f"{{folder}}/{name}"})
+            grown = f"was given {layers} layers and " if layers else ""
             first = f"has first read train of {_listed(texts)} {epochs} times without tags"
-            said.append(f"*{known}* is {encoder} that {first}.")
+            said.append(f"*{known}* is {encoder} that {grown}{first}.")
+    if any("lexicon" in settings["encoder"] for settings in taken.values()):
+        said.append("*lexicon* has the words of a dictionary and their vectors (`experiments.lexicon`).")
     for words in sorted({settings["encoder"].get("context", 0) for settings in taken.values()} - {0}):
         said.append(f"*context{words}* sees {words} words on either side of a sentence, in dev and test too.")
     begun: dict[str, list[str]] = {}
     for name, settings in taken.items():
         if "start" in settings:
             corpus, encoder = name.split("/")
-            before, _ = STARTS[Path(settings["start"]).name]
-            begun.setdefault(CORPORA[before], []).append(f"*{Setting(corpus, encoder)}*")
-    for before, rows in begun.items():
+            begun.setdefault(", ".join(seen_by(settings["start"])), []).append(f"*{Setting(corpus, encoder)}*")
+    said += [f"Begun with a tagger trained on {before}: {'; '.join(rows)}." for before, rows in begun.items()]
+    if begun:
         said.append(
-            f"Begun with a tagger trained on {before}: {'; '.join(rows)}. Such a tagger has seen more text with tags "
-            "than the paper's, so that the two are not like for like."
+            "Such a tagger has seen more text with tags than the paper's, so that the two are not like for like."
         )
     return "".join(f" {sentence}" for sentence in said)
 
 
+def seen_by(start: str) -> list[str]:
+    """What a tagger to begin with was trained on, the first of them first."""
+    corpus, recipe = STARTS[Path(start).name]
+    return [*(seen_by(recipe["start"]) if "start" in recipe else ()), _name(corpus)]
+
+
 def _listed(corpora: Iterable[str]) -> str:
-    return ", ".join(CORPORA[corpus] for corpus in corpora)
+    return ", ".join(map(_name, corpora))
+
+
+def _name(corpus: str) -> str:
+    return CORPORA.get(corpus) or EXTRA_NAMES[corpus]
 
 
 def short_of(mark: Score | None, ours: Score | None) -> dict[str, float]:

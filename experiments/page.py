@@ -82,9 +82,10 @@ def compose(
         "`make paper` rebuilds this page from the results in `experiments/results`, without corpora or GPU. "
         "`MASKEDCRF_CORPORA=DIR MASKEDCRF_ENCODERS=DIR make paper-run BUDGET=5` trains what is missing for five "
         "minutes, the most informative runs first; what is finished is never run again. Each line of a results file "
-        "holds a run's settings, its signature and the counts of every sentence. Recipes that begin with an adapted "
-        "encoder or a tagger of MSRA need it made first, beside the other encoders: `python -m experiments.adapt` and "
-        "`python -m experiments.first`; `python -m experiments.tune` chooses the recipes anew.",
+        "holds a run's settings, its signature and the counts of every sentence. Recipes with an adapted encoder, a "
+        "lexicon or a tagger to begin with need it made first, beside the other encoders: `python -m "
+        "experiments.adapt`, `experiments.lexicon` and `experiments.first`; `experiments.extra` says what else "
+        "than the corpora they read; `experiments.tune` chooses the recipes anew.",
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 

@@ -87,6 +87,25 @@ def test_an_encoder_that_has_read_is_an_ordinary_folder_and_guesses_better(
     assert len(losses) == 1, "it is there already"
 
 
+def test_an_encoder_made_deeper_gives_the_same_vectors_until_it_learns(tmp_path: Path) -> None:
+    import transformers
+
+    source = write_model(tmp_path / "bert")
+    shallow, deep = (transformers.AutoModelForMaskedLM.from_pretrained(source).eval() for _ in range(2))
+    adapt.deepen(deep, 5)
+    assert len(deep.base_model.encoder.layer) == deep.config.num_hidden_layers == 5
+    rows = torch.tensor([[2, 5, 6, 7, 3]])
+    with torch.no_grad():
+        before, after = (model.base_model(input_ids=rows).last_hidden_state for model in (shallow, deep))
+    # What each new layer adds is nothing; it still normalises, which a vector in normal form survives.
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-4)
+    adapt.deepen(shallow, 0)
+    assert shallow.config.num_hidden_layers == 2
+    adapt.write(deep, source, tmp_path / "deep")
+    encoder = build_encoder(EncoderConfig(transformer=str(tmp_path / "deep")), TEXT)
+    assert len(encoder.layers()) == 6, "the embeddings and five layers"
+
+
 def test_a_tagger_to_begin_with_lies_beside_the_encoders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = {"epochs": 1, "encoder": {**SMALL["encoder"]}}
     monkeypatch.setitem(first.STARTS, "msra-tagger", ("msra", recipe))
