@@ -111,6 +111,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         build_encoder(EncoderConfig(lexicon=str(tmp_path / "nowhere.txt")), [["the"]])
 
 
+def test_a_lexicon_of_another_language_is_refused_before_training(tmp_path: Path) -> None:
+    file = write_lexicon(tmp_path / "words.npz")
+    with pytest.raises(DataError, match=r"words\.npz:1: none of its 10 words stands in the training sentences; give"):
+        build_encoder(EncoderConfig(lexicon=str(file)), [["Привет", "мир"], []])
+
+
 def test_only_a_tagger_with_the_lexicon_knows_a_name_that_training_never_saw(tmp_path: Path) -> None:
     cities = ["北京", "上海", "广州", "天津", "重庆", "南京", "武汉", "西安", "成都", "杭州"]
     others = ["天气", "今日", "时间", "工作", "学习", "音乐", "电影", "朋友", "问题", "办法"]

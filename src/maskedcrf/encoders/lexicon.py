@@ -53,8 +53,14 @@ class LexiconWords(Part):
         for row, word in enumerate(read.words):
             rows.setdefault("".join(word.lower().split()), row)
         rows.pop("", None)
+        lexicon = Lexicon(tuple(rows))
+        if not any(True for sentence in sentences for _ in lexicon.within(sentence)):
+            raise DataError(
+                f"{config.lexicon}:1: none of its {len(lexicon)} words stands in the training sentences; "
+                "give a lexicon in their language and script"
+            )
         array = read.array[list(rows.values())].astype(np.float32)
-        part = cls(Lexicon(tuple(rows)), read.width)
+        part = cls(lexicon, read.width)
         part.vectors.copy_(torch.from_numpy(array * (SIZE / max(float(array.std()), 1e-6))))
         return part
 
