@@ -17,12 +17,12 @@ from itertools import groupby
 from pathlib import Path
 
 from experiments import run
+from experiments.candidates import CHINESE_TEXTS, ENGLISH_TEXTS
 from maskedcrf.data.corpora import Corpus
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError
 
-CHINESE, ENGLISH = ("msra", "weibo", "resume"), ("conll2003", "conll2000")
 SHARED = 12
 """A run of so many characters in common with dev or test, and a paragraph is left out."""
 LONGEST = 250
@@ -34,7 +34,9 @@ PERSON = "nr"
 
 def people(folder: str) -> Corpus:
     """The newspaper's words with their parts of speech, character by character."""
-    unseen = set(runs(part for name in CHINESE for half in held_out(name, folder) for part in half))
+    corpora = [run.corpus_of(name, folder) for name in CHINESE_TEXTS]
+    held_out = [sentence for corpus in corpora for part in (corpus.dev, corpus.test) for sentence in part]
+    unseen = set(runs("".join(sentence.tokens) for sentence in held_out))
     lines = _lines(Path(folder, "people"), "199801.txt")
     words = [[word.rpartition("/")[::2] for word in line.split()] for line in lines]
     kept = [line for line in words if not unseen.intersection(runs(["".join(word for word, _ in line)]))]
@@ -51,7 +53,7 @@ def reviews(folder: str) -> Corpus:
 
 def parts_of_speech(folder: str) -> Corpus:
     """Train and dev of the two English corpora, the tag of a word its part of speech, each word by itself."""
-    found = [run.corpus_of(name, folder) for name in ENGLISH]
+    found = [run.corpus_of(name, folder) for name in ENGLISH_TEXTS]
     train, dev = (
         tuple(
             Sentence(sentence.tokens, tuple(f"B-{tag}" for tag in sentence.columns[1]))
@@ -77,13 +79,6 @@ def corpus_of(name: str, folder: str) -> Corpus:
     """One of these, or one of the paper's corpora; read once a process."""
     known: Corpus = EXTRA[name](folder) if name in EXTRA else run.corpus_of(name, folder)
     return known
-
-
-def held_out(name: str, folder: str) -> tuple[list[str], list[str]]:
-    """The texts of dev and test."""
-    corpus = run.corpus_of(name, folder)
-    dev, test = (["".join(sentence.tokens) for sentence in part] for part in (corpus.dev, corpus.test))
-    return dev, test
 
 
 def runs(texts: Iterable[str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments import extra, lexicon, run
+from experiments.candidates import CHINESE_TEXTS, ENGLISH_TEXTS
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.vectors import Vectors, read_vectors
 from maskedcrf.errors import DataError
@@ -28,8 +29,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     seen = [Sentence(tuple("他说这一段早已在测试之中了,不能学"))]
     columns = (("He", "left"), ("PRP", "VBD"), ("B-NP", "B-VP"))
     english = [Sentence(("He", "left"), columns[2], columns=columns)]
-    corpora = {name: SimpleNamespace(train=english, dev=english[:1], test=[]) for name in extra.ENGLISH}
-    corpora |= {name: SimpleNamespace(train=[], dev=[], test=seen) for name in extra.CHINESE}
+    corpora = {name: SimpleNamespace(train=english, dev=english[:1], test=[]) for name in ENGLISH_TEXTS}
+    corpora |= {name: SimpleNamespace(train=[], dev=[], test=seen) for name in CHINESE_TEXTS}
     monkeypatch.setattr(run, "corpus_of", lambda name, folder: corpora[name])
     return str(tmp_path)
 
