@@ -162,11 +162,11 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--texts", nargs="+", help="corpora whose train is read")
     parser.add_argument("--epochs", type=int, help="how many times they are read; 20 unless the name says otherwise")
     parser.add_argument("--layers", type=int, default=0, help="how many it is to have, if more than it has")
-    parser.add_argument("--rate", type=float, default=2e-4, help="of the encoder")
+    parser.add_argument("--rate", type=float, help="of the encoder; 2e-4 unless the name says otherwise")
     parser.add_argument("--sentences", type=int, default=None, help="read only so many of each corpus")
     options = parser.parse_args(given)
-    encoder, texts, epochs, layers = ADAPTED.get(options.name) or Adaptation(options.encoder, options.texts)
-    source, target = (Path(options.encoders, name) for name in (options.encoder or encoder, options.name))
+    known = ADAPTED.get(options.name) or Adaptation(options.encoder, options.texts)
+    source, target = (Path(options.encoders, name) for name in (options.encoder or known.encoder, options.name))
     if target.exists():
         print(f"{target}: is there already", file=sys.stderr)
         return 0
@@ -178,10 +178,11 @@ def main(given: Sequence[str] | None = None) -> int:
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model: Any = transformers.AutoModelForMaskedLM.from_pretrained(source, dtype=torch.float32)
-    deepen(model, options.layers or layers)
-    known = [corpus_of(name, options.corpora).train[: options.sentences] for name in options.texts or texts]
-    text, marks = text_of(source, [sentence.tokens for part in known for sentence in part])
-    adapt(model.to(device), text.to(device), marks, epochs=options.epochs or epochs, rate=options.rate)
+    deepen(model, options.layers or known.layers)
+    read = [corpus_of(name, options.corpora).train[: options.sentences] for name in options.texts or known.texts]
+    text, marks = text_of(source, [sentence.tokens for part in read for sentence in part])
+    epochs, rate = options.epochs or known.epochs, options.rate or known.rate
+    adapt(model.to(device), text.to(device), marks, epochs=epochs, rate=rate)
     write(model, source, target)
     return 0
 

@@ -27,6 +27,9 @@ CANDIDATES: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("snips", "minilm"): (recipe(64, 10, 3e-4, 0.9), recipe(64, 10, 5e-4, 0.9)),
     ("atis", "minilm"): (recipe(32, 20, 1e-4, 2 / 3), recipe(32, 15, 3e-4, 0.9), recipe(64, 25, 5e-4, 0.9)),
     ("resume", "uer"): (recipe(32, 20, 1e-4, 2 / 3), recipe(32, 12, 3e-4, 0.9), recipe(64, 20, 5e-4, 0.9)),
+    ("msra", "bert-zh"): (recipe(64, 4, 5e-5, 0.9),),
+    ("resume", "bert-zh"): (recipe(32, 10, 5e-5, 0.9), recipe(16, 8, 3e-5, 0.9)),
+    ("weibo", "bert-zh"): (recipe(32, 20, 5e-5, 0.9), recipe(16, 15, 3e-5, 0.9), recipe(16, 15, 1e-4, 0.9)),
     ("weibo", "uer"): (
         recipe(32, 20, 1e-4, 2 / 3),
         recipe(32, 20, 3e-4, 0.9),
@@ -46,6 +49,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "uer-adapted60": {"transformer": "{folder}/uer-zh-adapted60"},
     "uer-wide": {"transformer": "{folder}/uer-zh-wide"},
     "uer-deep": {"transformer": "{folder}/uer-zh-deep"},
+    "bert": {"transformer": "{folder}/bert-base-zh"},
+    "bert-wide": {"transformer": "{folder}/bert-base-zh-wide"},
     "lexicon": {"lexicon": "{folder}/lexicon-zh.npz"},
     "context32": {"context": 32},
     "context64": {"context": 64},
@@ -66,6 +71,8 @@ class Adaptation(NamedTuple):
     epochs: int = 20
     layers: int = 0
     """0: those it has."""
+    rate: float = 2e-4
+    """Of the encoder."""
 
 
 CHINESE_TEXTS, ENGLISH_TEXTS = ("msra", "weibo", "resume"), ("conll2003", "conll2000")
@@ -73,6 +80,7 @@ MORE_TEXTS = (*CHINESE_TEXTS, "people", "reviews")
 ADAPTED: dict[str, Adaptation] = {
     "uer-zh-wide": Adaptation("uer-zh-L2-H512", MORE_TEXTS),
     "uer-zh-deep": Adaptation("uer-zh-L2-H512", MORE_TEXTS, layers=6),
+    "bert-base-zh-wide": Adaptation("bert-base-zh", MORE_TEXTS, 5, rate=5e-5),
     "uer-zh-adapted": Adaptation("uer-zh-L2-H512", CHINESE_TEXTS),
     "uer-zh-adapted60": Adaptation("uer-zh-L2-H512", CHINESE_TEXTS, 60),
     "minilm-en-adapted": Adaptation("minilm-l6-en", ENGLISH_TEXTS),
@@ -148,6 +156,18 @@ transitions, a low one of the encoder; with and without averaging and hidden wor
 PEOPLE = whole_recipe(
     "uer-wide+lexicon+lstm1", (64, 4), (3e-4, 0.8, 3e-3, 1e-2, 0.01), dropout=0.3, average=None, word_dropout=0.1
 )
+BERT: dict[str, dict[str, Any]] = {
+    "msra": whole_recipe(
+        "bert+lstm1", (64, 5), (5e-5, 0.9, 2e-3, 1e-2, 0.01), dropout=0.3, average=None, word_dropout=0.1
+    ),
+    "resume": whole_recipe(
+        "bert+lstm1", (32, 8), (5e-5, 0.9, 2e-3, 1e-2, 0.01), dropout=0.5, average=None, word_dropout=0.0
+    ),
+    "weibo": whole_recipe(
+        "bert+lstm1", (16, 12), (5e-5, 0.9, 1e-3, 1e-2, 0.01), dropout=0.3, average=0.99, word_dropout=0.1
+    ),
+}
+"""Recipes of the paper's own encoder, with what the small ones were found to like."""
 AFTER_PEOPLE = varied(BEST_DRAWN["msra"], "uer-wide+lexicon", epochs=6, start="{folder}/people-tagger")
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "msra-tagger": ("msra", BEST_DRAWN["msra"]),
@@ -156,6 +176,7 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "people-tagger-deep": ("people", varied(PEOPLE, "uer-deep")),
     "people-msra-tagger": ("msra", AFTER_PEOPLE),
     "people-msra-tagger-deep": ("msra", varied(AFTER_PEOPLE, "uer-deep", start="{folder}/people-tagger-deep")),
+    "bert-msra-tagger": ("msra", varied(BERT["msra"], "bert-wide+lexicon", epochs=4)),
     "pos-tagger": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=5)),
 }
 """Taggers for others to begin with, which `experiments.first` makes: the corpus, whose train each has seen with its
@@ -167,6 +188,7 @@ NEWS: dict[str, Any] = {"start": "{folder}/people-tagger", "parts": "uer-wide+le
 DEEP_NEWS: dict[str, Any] = {"start": "{folder}/people-tagger-deep", "parts": "uer-deep+lexicon"}
 BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger", "parts": "uer-wide+lexicon"}
 DEEP_BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger-deep", "parts": "uer-deep+lexicon"}
+BERT_BOTH: dict[str, Any] = {"start": "{folder}/bert-msra-tagger", "parts": "bert-wide+lexicon"}
 POS: dict[str, Any] = {"start": "{folder}/pos-tagger", "parts": "minilm-adapted60"}
 LOW, LOWEST = (1e-4, 0.9, 1e-3), (5e-5, 0.9, 1e-3)
 # The LSTM of the MSRA tagger fits where nothing stands beside the transformer.
@@ -208,6 +230,28 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
             {"parts": "uer-deep+lexicon"},
             {"parts": "uer-wide+lexicon", "adversarial": 0.3, "epochs": 7},
             {"parts": "lexicon"},
+        ),
+    ),
+    ("msra", "tuned+bert"): (
+        BERT["msra"],
+        ({"parts": "bert-wide+lexicon", "adversarial": 0.3, "epochs": 4}, {"parts": "bert-wide+lexicon"}, {}),
+    ),
+    ("resume", "tuned+bert"): (
+        BERT["resume"],
+        (
+            {**BERT_BOTH, "adversarial": 0.3},
+            {**BERT_BOTH, "adversarial": 1.0, "rates": (3e-5, 0.9, 1e-3)},
+            {"parts": "bert-wide+lexicon", "adversarial": 0.3},
+            {},
+        ),
+    ),
+    ("weibo", "tuned+bert"): (
+        BERT["weibo"],
+        (
+            {**BERT_BOTH, "adversarial": 1.0},
+            {**BERT_BOTH, "adversarial": 0.3, "rates": (3e-5,)},
+            {"parts": "bert-wide+lexicon", "adversarial": 1.0},
+            {},
         ),
     ),
     ("conll2000", "tuned"): (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from experiments.grid import PAPERS_OWN
 from experiments.reading import CORPORA, VARIANTS, Score, Setting, main_setting, paper_score, ratios
 from experiments.statistics import Comparison, Evidence
 from maskedcrf.data.corpora import CORPORA as KNOWN
@@ -226,25 +227,34 @@ def corpora(evidence: Evidence) -> Table:
 
 def main_scores(evidence: Evidence, label: str, title: str) -> Table:
     """A main table: best (mean ± deviation) test F1 of the six rows, the paper's and ours side by side."""
-    printed = evidence.paper["tables"][label]
-    names = list(next(iter(printed["rows"].values())))
+    names = list(next(iter(evidence.paper["tables"][label]["rows"].values())))
+    ours = {corpus: _shown_settings(corpus) for corpus in names}
     rows: list[tuple[Cell, ...]] = []
     for variant in VARIANTS:
         row: list[Cell] = [variant]
         for corpus in names:
-            row += [paper_score(evidence.paper, corpus, variant), evidence.results.score(main_setting(corpus), variant)]
+            scores = [evidence.results.score(setting, variant) for setting in ours[corpus]]
+            row += [paper_score(evidence.paper, corpus, variant), *scores]
         rows.append(tuple(row))
     runs: list[Cell] = ["seeds"]
+    columns = [""]
     for corpus in names:
-        seeds = [len(evidence.results.f1(main_setting(corpus), variant)) for variant in VARIANTS]
-        same = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-        runs += [evidence.paper["runs"], same if max(seeds) else None]
-    columns = [
-        column
-        for corpus in names
-        for column in (f"{CORPORA[corpus]}, paper (BERT)", f"{CORPORA[corpus]}, ours ({main_setting(corpus).encoder})")
-    ]
-    return Table(label, title, ("", *columns), (*rows, tuple(runs)), "Test F1: best (mean ± standard deviation).")
+        runs += [evidence.paper["runs"], *(_seeds(evidence, setting) for setting in ours[corpus])]
+        columns.append(f"{CORPORA[corpus]}, paper (BERT)")
+        columns += [f"{CORPORA[corpus]}, ours ({setting.encoder})" for setting in ours[corpus]]
+    return Table(label, title, tuple(columns), (*rows, tuple(runs)), "Test F1: best (mean ± standard deviation).")
+
+
+def _shown_settings(corpus: str) -> list[Setting]:
+    """Our encoder of the main table, then the paper's own where it can be had."""
+    own = [Setting(corpus, PAPERS_OWN[corpus])] if corpus in PAPERS_OWN else []
+    return [main_setting(corpus), *own]
+
+
+def _seeds(evidence: Evidence, setting: Setting) -> str | None:
+    seeds = [len(evidence.results.f1(setting, variant)) for variant in VARIANTS]
+    same = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+    return same if max(seeds) else None
 
 
 def strategies(evidence: Evidence) -> Table:

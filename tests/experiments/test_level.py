@@ -1,4 +1,4 @@
-"""How far the small encoders go: the table and its verdict, from made-up results and from none."""
+"""How near to the paper: the table and its verdict, from made-up results and from none."""
 
 from __future__ import annotations
 
