@@ -72,13 +72,12 @@ def gold_tags(sentences: Sequence[Sentence], source: str, target: str) -> list[l
     return [convert(sentence.tags or (), source, target) for sentence in sentences]
 
 
-def scores(gold: list[list[str]], predicted: list[list[str]], scheme: str, strategy: str) -> dict[str, Any]:
-    """Counts of each sentence, packed, and the cells of the paper's Table 1."""
-    counts = count_sentences(gold, predicted, scheme=scheme, strategy=strategy)
+def scores(gold: list[list[str]], predicted: list[list[str]], counts: np.ndarray, scheme: str) -> dict[str, Any]:
+    """F1, the cells of the paper's Table 1, and what each sentence got wrong, packed."""
     correct, found, there = counts.sum(0).tolist()
     f1 = 200 * correct / max(found + there, 1)
     cells = asdict(audit(gold, predicted, scheme=scheme).total)
-    return {"f1": f1, "correct": correct, "predicted": found, "gold": there, **cells, "sentences": pack(counts)}
+    return {"f1": f1, "correct": correct, "predicted": found, "gold": there, **cells, "errors": pack(errors(counts))}
 
 
 def views(tagger: Tagger, head: str) -> dict[str, tuple[MaskedCRF, str]]:
@@ -101,7 +100,9 @@ def measure(tagger: Tagger, sentences: Sequence[Sentence], source: str, head: st
     found: dict[str, Any] = {"views": {}}
     for name, (crf, strategy) in views(tagger, head).items():
         predicted = predicted_tags(crf, batches, len(sentences))
-        found["views"][name] = scores(gold, predicted, scheme, strategy)
+        counts = count_sentences(gold, predicted, scheme=scheme, strategy=strategy)
+        found["gold"] = pack(counts[:, 2:])
+        found["views"][name] = scores(gold, predicted, counts, scheme)
     found["illegal_mass"] = illegal_mass(tagger, batches, len(sentences))
     if head == "mcrf":
         found["calibration"] = calibration(layer(tagger, "train"), batches, gold)
@@ -153,12 +154,24 @@ def calibration(crf: MaskedCRF, batches: Sequence[Emitted], gold: list[list[str]
     return {name: cells.round(6).tolist() for name, cells in bins.items()}
 
 
+def errors(counts: np.ndarray) -> np.ndarray:
+    """(N, 2) missed and wrong segments of each sentence, mostly none, of (N, 3) correct, predicted and gold."""
+    correct, predicted, gold = counts.T
+    return np.stack([gold - correct, predicted - correct], axis=1)
+
+
+def counts_of(gold: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """The inverse of `errors`, given (N, 1) gold segments."""
+    correct = gold[:, 0] - errors[:, 0]
+    return np.stack([correct, correct + errors[:, 1], gold[:, 0]], axis=1)
+
+
 def pack(counts: np.ndarray) -> str:
-    """(N, 3) small counts as text: bytes, compressed; `unpack` is the inverse."""
-    return base64.b85encode(zlib.compress(np.minimum(counts, 65535).astype("<u2").T.tobytes(), 9)).decode("ascii")
+    """(N, K) small counts as text: bytes, compressed; `unpack` is the inverse."""
+    return base64.b85encode(zlib.compress(counts.astype("<i2").T.tobytes(), 9)).decode("ascii")
 
 
-def unpack(text: str) -> np.ndarray:
-    """(N, 3) counts of correct, predicted and gold segments a sentence."""
-    flat = np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype="<u2")
-    return flat.reshape(3, -1).T.astype(np.int64)
+def unpack(text: str, columns: int) -> np.ndarray:
+    """(N, K) counts of a packed text."""
+    flat = np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype="<i2")
+    return flat.reshape(columns, -1).T.astype(np.int64)

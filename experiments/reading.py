@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments.grid import MAIN, HeadName
-from experiments.measure import unpack
+from experiments.measure import counts_of, unpack
 from experiments.run import RESULTS, finished
 
 VARIANTS: dict[str, tuple[HeadName, str]] = {
@@ -129,7 +129,12 @@ class Results:
 
     def counts(self, setting: Setting, variant: str, part: str = "test") -> dict[int, np.ndarray]:
         """(N, 3) correct, predicted and gold segments of each sentence, by seed."""
-        return {seed: unpack(view["sentences"]) for seed, view in self.views(setting, variant, part).items()}
+        head, view = READINGS[variant]
+        parts = {seed: run[part] for seed, run in self.of_head(setting, head).items()}
+        return {
+            seed: counts_of(unpack(found["gold"], 1), unpack(found["views"][view]["errors"], 2))
+            for seed, found in parts.items()
+        }
 
     def cells(self, setting: Setting, variant: str, part: str = "test") -> dict[str, float] | None:
         """Segments by legality and correctness, mean over the runs."""

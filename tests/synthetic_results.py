@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.grid import GROUPS, MAIN, Run
-from experiments.measure import BINS, pack
+from experiments.measure import BINS, errors, pack
 from maskedcrf.data.corpora import CORPORA
 
 ILLEGAL = {"weibo": 0.09, "resume": 0.02, "msra": 0.02, "atis": 0.004, "snips": 0.03, "conll2000": 0.004}
@@ -35,16 +35,17 @@ def entry(run: Run, *, sentences: int = 200) -> dict[str, Any]:
         "best_epoch": 5,
         "epochs": [[1.0, round(float(loss), 4), 80.0, 1.0] for loss in losses],
     }
+    # Gold is that of the corpus, so the same for every run.
+    gold = 1 + np.random.default_rng(len(run.corpus)).poisson(2, sentences)
     for part in ("dev", "test"):
-        found[part] = {"views": _views(run, generator, sentences, mass), "illegal_mass": _mass(run, mass, generator)}
+        views = _views(run, generator, gold, mass)
+        found[part] = {"views": views, "gold": pack(gold[:, None]), "illegal_mass": _mass(run, mass, generator)}
     if run.head == "mcrf":
         found["test"]["calibration"] = {"exact": _bins(generator, 0.02), "softmax": _bins(generator, 0.12)}
     return found
 
 
-def _views(run: Run, generator: np.random.Generator, size: int, mass: float) -> dict[str, Any]:
-    # Gold is that of the corpus, so the same for every run.
-    gold = 1 + np.random.default_rng(len(run.corpus)).poisson(2, size)
+def _views(run: Run, generator: np.random.Generator, gold: Any, mass: float) -> dict[str, Any]:
     level = LEVEL.get(run.corpus, 0.9) - (0.03 if run.head == "softmax" else 0) - (0.1 if run.share < 1 else 0)
     level += GAIN.get(run.corpus, 0) + 0.5 * mass * (run.corpus not in GAIN) if run.head == "mcrf" else 0
     level += generator.normal(0, 0.004)
@@ -76,7 +77,7 @@ def _view(right: Any, found: Any, gold: Any, illegal_tp: Any, illegal_fp: Any) -
         "illegal_tp": int(illegal_tp.sum()),
         "legal_fp": predicted - correct - int(illegal_fp.sum()),
         "illegal_fp": int(illegal_fp.sum()),
-        "sentences": pack(np.stack([right, found, gold], axis=1)),
+        "errors": pack(errors(np.stack([right, found, gold], axis=1))),
     }
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from told_around import documents, settings
 
-from experiments.measure import measure
+from experiments.measure import counts_of, errors, measure, pack, unpack
 from maskedcrf import Tagger
 
 
@@ -15,3 +16,20 @@ def test_sentences_are_measured_among_their_neighbours(tmp_path: Path) -> None:
     test = documents(30, 2)
     assert measure(tagger, test, "BIO", "mcrf")["views"]["training"]["f1"] == tagger.evaluate(test).f1 == 100
     assert measure(tagger, test[::2], "BIO", "mcrf")["views"]["training"]["f1"] < 80
+
+
+def test_the_counts_of_every_sentence_come_back_from_what_is_kept() -> None:
+    counts = np.array([[2, 3, 2], [0, 0, 0], [0, 300, 1], [1, 1, 900]])  # correct, predicted, gold
+    kept = pack(counts[:, 2:]), pack(errors(counts))
+    assert (counts_of(unpack(kept[0], 1), unpack(kept[1], 2)) == counts).all()
+
+
+def test_what_is_kept_of_every_sentence_adds_up_to_the_totals(tmp_path: Path) -> None:
+    tagger = Tagger.train(documents(12), documents(6, 1), bar=False, **settings(tmp_path / "bert") | {"epochs": 1})
+    test = documents(9, 2)
+    found = measure(tagger, test, "BIO", "mcrf")
+    view = found["views"]["training"]
+    counts = counts_of(unpack(found["gold"], 1), unpack(view["errors"], 2))
+    assert counts.shape == (len(test), 3)
+    assert counts.sum(0).tolist() == [view["correct"], view["predicted"], view["gold"]]
+    assert view["correct"] < view["gold"], "or nothing is shown"
