@@ -234,7 +234,7 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ),
     ("msra", "tuned+bert"): (
         BERT["msra"],
-        ({"parts": "bert-wide+lexicon", "adversarial": 0.3, "epochs": 4}, {"parts": "bert-wide+lexicon"}, {}),
+        ({"parts": "bert-wide+lexicon"}, {"parts": "bert-wide"}, {}),
     ),
     ("resume", "tuned+bert"): (
         BERT["resume"],

@@ -38,12 +38,12 @@ def restored(arrays: Arrays, name: str) -> NDArray[np.float32]:
 
 def added_to(graph: Any, product: str, arrays: Arrays) -> str:
     """The name of the bias that is added to a product: some steps on, where 8 bits become numbers again."""
-    while True:
-        step = next(node for node in graph.node if product in node.input)
+    while step := next((node for node in graph.node if product in node.input), None):
         bias = next((name for name in step.input if name.endswith(BIAS) and name in arrays), "")
         if step.op_type == "Add" and bias:
             return bias
         product = step.output[0]
+    return ""
 
 
 def weights_of(path: Path) -> Arrays:
@@ -91,6 +91,9 @@ def make(source: Path, target: Path) -> None:
     paths = sorted(source.glob("*.onnx"))
     if len(paths) != 1:
         raise DataError(f"{source}: expected one ONNX file, found {len(paths)}")
+    for name in ("config.json", "tokenizer.json"):
+        if not (source / name).exists():
+            raise DataError(f"{source}: has no {name}; give the folder of the model as its package has it")
     config = transformers.BertConfig(**json.loads((source / "config.json").read_text(encoding="utf-8")))
     make_model: Any = transformers.BertModel
     model = make_model(config, add_pooling_layer=False)

@@ -73,6 +73,9 @@ def test_what_cannot_be_read_is_said(package: Path, tmp_path: Path, capsys: pyte
     (package / "config.json").write_text(json.dumps(config))
     assert main(["again", "--model", str(package), "--encoders", str(tmp_path)]) == 2
     assert "model.onnx: has no encoder.layer." in capsys.readouterr().err
+    (package / "config.json").unlink()
+    assert main(["again", "--model", str(package), "--encoders", str(tmp_path)]) == 2
+    assert "has no config.json" in capsys.readouterr().err
     (package / "model.onnx").unlink()
     assert main(["again", "--model", str(package), "--encoders", str(tmp_path)]) == 2
     assert "expected one ONNX file, found 0" in capsys.readouterr().err
