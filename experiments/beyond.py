@@ -12,7 +12,7 @@ from experiments.claims import LINKS, Claim
 from experiments.level import how_far, tuning
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import Evidence, rank_correlation, tally
-from experiments.tables import NOT_RUN, NOT_THERE, Cell, Number, Probability, Table, number, papers_own
+from experiments.tables import NOT_RUN, NOT_THERE, Cell, Number, Probability, Table, number, of_the_papers_size
 
 
 def claims_table(claims: list[Claim]) -> Table:
@@ -224,5 +224,5 @@ def _mean_gain(found: Sequence[Point], scheme: str) -> str:
 
 def beyond_tables(evidence: Evidence) -> list[Table]:
     """All of them."""
-    made = (significance, papers_own, levels, how_far, illegal_mass, edges, calibration, when, tuning)
+    made = (significance, of_the_papers_size, levels, how_far, illegal_mass, edges, calibration, when, tuning)
     return [make(evidence) for make in made]

@@ -167,7 +167,7 @@ BERT: dict[str, dict[str, Any]] = {
         "bert+lstm1", (16, 12), (5e-5, 0.9, 1e-3, 1e-2, 0.01), dropout=0.3, average=0.99, word_dropout=0.1
     ),
 }
-"""Recipes of the paper's own encoder, with what the small ones were found to like."""
+"""Recipes of a BERT-base, with what the small encoders were found to like."""
 AFTER_PEOPLE = varied(BEST_DRAWN["msra"], "uer-wide+lexicon", epochs=6, start="{folder}/people-tagger")
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "msra-tagger": ("msra", BEST_DRAWN["msra"]),

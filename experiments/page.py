@@ -85,7 +85,7 @@ def compose(
         "holds a run's settings, its signature and the counts of every sentence. Recipes with an adapted encoder, a "
         "lexicon or a tagger to begin with need it made first, beside the other encoders: `python -m "
         "experiments.adapt`, `experiments.lexicon` and `experiments.first`; `experiments.extra` says what else "
-        "than the corpora they read, `experiments.from_onnx` which package BERT-base-Chinese comes from; "
+        "than the corpora they read, `experiments.from_onnx` which package the Chinese BERT-base comes from; "
         "`experiments.tune` chooses the recipes anew.",
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
@@ -149,9 +149,10 @@ def differences(evidence: Evidence) -> str:
         "layer-wise rates, a tenth of train as dev where there is none, and in the LSTM rows the architecture.\n\n"
         "- **Encoders.** The paper fine-tunes BERT-base. Our main tables use small ones "
         f"({known}): MiniLM-L6 has six layers and is uncased, UER's Chinese RoBERTa has two. So levels are not "
-        "comparable cell by cell; differences between rows are. BERT-base-Chinese (`bert-zh`) has its weights from an "
-        "ONNX file of 8 bits, tuned to another task since (`experiments.from_onnx`), so that it is not quite the "
-        "paper's either. The English BERT and ELMo are names in the grid for whoever has their weights.\n"
+        "comparable cell by cell; differences between rows are. The Chinese BERT-base (`bert-zh`, `tuned+bert`) has "
+        "its weights from an ONNX file of 8 bits, tuned to another task before (`experiments.from_onnx`); the "
+        "package it comes from does not say which checkpoint that began with, but vocabulary and sizes are those of "
+        "bert-base-chinese. The English BERT and ELMo are names in the grid for whoever has their weights.\n"
         "- **Ontonotes** needs a licence; its cells are *not run*.\n"
         "- **Sentences.** MSRA's train has other sentence breaks than the paper's (the text is the same, and the test "
         "sentences are the paper's). Long sentences are not cut: every gold entity counts. The authors' code cuts at "
