@@ -2,7 +2,6 @@
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
-# `shares` is long because it is one launch: every gradient of a position is written while its masses are in registers.
 
 import triton
 import triton.language as tl
@@ -20,35 +19,35 @@ def share(mantissa, exponent, delta):
     return mantissa * rest * power(tl.minimum(exponent - 8, 0.0)) * 256.0
 
 
+@triton.jit
+def around(n, source, second, after, exponents, masses, index, to, size: tl.constexpr):
+    """The masses (I,) before a position and (J,) behind it."""
+    before = tl.load(masses + source * size + index, mask=index < size, other=0.0)
+    ahead = unpack(before, tl.load(exponents + source * size + index, mask=index < size, other=0))
+    behind = tl.load(after + n * size + to, mask=to < size, other=0.0)
+    return ahead, unpack(behind, tl.load(exponents + second * size + to, mask=to < size, other=0))
+
+
+@triton.jit
+def probabilities(before, behind, steps, edge, offsets, offset, first, possible):
+    """Of a position's tags (J,) and of the steps (I, J) to them, given the masses on both sides."""
+    mantissa, exponent = before
+    rest, raised = behind
+    factors, shifts = steps
+    begin_mantissa, begin_exponent = edge
+    alone = share(begin_mantissa * rest, begin_exponent + raised, offset)
+    exponent = tl.where(first | (possible == 0), NONE, exponent)
+    delta = tl.where(first, 0.0, tl.load(offsets)) + offset
+    pair = share(mantissa[:, None] * (factors * rest[None, :]), exponent[:, None] + (shifts + raised[None, :]), delta)
+    return tl.where(first, tl.where(possible, alone, 0.0), tl.sum(pair, 0)), pair
+
+
 @triton.jit(do_not_specialize=["rows", "length", "chunk"])
 def shares(
-    upstream,
-    saved,
-    after,
-    emissions,
-    tags,
-    mask,
-    transitions,
-    start,
-    end,
-    illegal,
-    illegal_start,
-    illegal_end,
-    d_emissions,
-    partials,
-    reduced,
-    notice,
-    rows,
-    length,
-    chunk,
-    size: tl.constexpr,
-    width: tl.constexpr,
-    tile: tl.constexpr,
-    tagged: tl.constexpr,
-    masked: tl.constexpr,
-    sums: tl.constexpr,
-    even: tl.constexpr,
-):
+    upstream, saved, after, emissions, tags, mask, transitions, start, end, illegal, illegal_start, illegal_end,
+    d_emissions, partials, reduced, notice, rows, length, chunk, size: tl.constexpr, width: tl.constexpr,
+    tile: tl.constexpr, tagged: tl.constexpr, masked: tl.constexpr, sums: tl.constexpr, even: tl.constexpr,
+):  # fmt: skip
     """Gradients of `chunk` positions towards `tile` tags; with `sums` also what they add up to for the parameters.
 
     `partials` (programs, D * D + 2 D) takes each program's sums for transitions, start and end. Rows weigh what
@@ -60,24 +59,21 @@ def shares(
     inside = to < size
     square = (index[:, None] < size) & inside[None, :]
     scores = legal(transitions, illegal, index[:, None] * size + to[None, :], square, masked)
-    steps, shifts = split(scores)
+    steps = split(scores)
     starts = legal(start, illegal_start, to, inside, masked)
-    begin_mantissa, begin_exponent = split(starts)
+    edge = split(starts)
     offsets, previous, exponents, masses = regions(saved, rows, length, size, after.dtype.element_ty)
     positions = rows.to(tl.int64) * length
     equal = tl.full((), 1.0, tl.float64)
     if even == 2:
         equal /= rows
     d_steps = tl.zeros((width, tile), tl.float64)
-    d_start = tl.zeros((tile,), tl.float64)
-    d_end = tl.zeros((tile,), tl.float64)
+    d_start, d_end = tl.zeros((tile,), tl.float64), tl.zeros((tile,), tl.float64)
     low = tl.program_id(0).to(tl.int64) * chunk
     for n in range(low, tl.minimum(low + chunk, positions)):
-        on = tl.load(mask + n) != 0
         gradient = tl.zeros((tile,), tl.float64)
-        if on:
+        if tl.load(mask + n) != 0:
             row = n // length
-            line = row * length
             log_z = tl.load(saved + row * ROW)
             last = tl.load(saved + row * ROW + 2)
             weight = equal
@@ -85,22 +81,12 @@ def shares(
                 weight = tl.load(upstream + row).to(tl.float64)
             back = tl.load(previous + n).to(tl.int64)
             first = back < 0
-            source = tl.where(first, n, line + back)
+            source = tl.where(first, n, row * length + back)
             second = positions + n  # the backward scan's half of a region
             offset = tl.load(offsets + second) - tl.where(log_z > NONE, log_z, 0.0)
-            before = tl.load(masses + source * size + index, mask=index < size, other=0.0)
-            mantissa, exponent = unpack(before, tl.load(exponents + source * size + index, mask=index < size, other=0))
-            behind = tl.load(after + n * size + to, mask=inside, other=0.0)
-            rest, raised = unpack(behind, tl.load(exponents + second * size + to, mask=inside, other=0))
+            before, behind = around(n, source, second, after, exponents, masses, index, to, size)
             emitted = tl.load(emissions + n * size + to, mask=inside, other=NONE)
-            possible = log_z > NONE
-            alone = share(begin_mantissa * rest, begin_exponent + raised, offset)
-            exponent = tl.where(first | (possible == 0), NONE, exponent)
-            delta = tl.where(first, 0.0, tl.load(offsets + source)) + offset
-            pair = share(
-                mantissa[:, None] * (steps * rest[None, :]), exponent[:, None] + (shifts + raised[None, :]), delta
-            )
-            column = tl.where(first, tl.where(possible, alone, 0.0), tl.sum(pair, 0))
+            column, pair = probabilities(before, behind, steps, edge, offsets + source, offset, first, log_z > NONE)
             if tagged:
                 tag = tl.load(tags + n)
                 was = tl.where(first, -1, tl.load(tags + source))
@@ -110,17 +96,26 @@ def shares(
             if sums:
                 d_steps += weight * pair
                 d_start += tl.where(first, weight * column, 0.0)
-                d_end += tl.where(n - line == last, weight * column, 0.0)
+                d_end += tl.where(n - row * length == last, weight * column, 0.0)
         tl.debug_barrier()  # every thread has read what is overwritten if `d_emissions` is `after`
         tl.store(d_emissions + n * size + to, gradient.to(d_emissions.dtype.element_ty), mask=inside)
     if sums:
         ends = legal(end, illegal_end, to, inside, masked)
-        partials += tl.program_id(0).to(tl.int64) * (size * size + 2 * size)
-        tl.store(partials + index[:, None] * size + to[None, :], tl.where(scores > NONE, d_steps, 0.0), mask=square)
-        tl.store(partials + size * size + to, tl.where(starts > NONE, d_start, 0.0), mask=inside)
-        tl.store(partials + size * size + size + to, tl.where(ends > NONE, d_end, 0.0), mask=inside)
-
+        store_sums(partials, (d_steps, d_start, d_end), (scores, starts, ends), index, to, size)
         reduce(reduced, notice, upstream, rows, equal, even)
+
+
+@triton.jit
+def store_sums(partials, gradients, scores, index, to, size: tl.constexpr):
+    """A program's sums for transitions, start and end, zero where a score is -inf."""
+    d_steps, d_start, d_end = gradients
+    steps, starts, ends = scores
+    inside = to < size
+    square = (index[:, None] < size) & inside[None, :]
+    partials += tl.program_id(0).to(tl.int64) * (size * size + 2 * size)
+    tl.store(partials + index[:, None] * size + to[None, :], tl.where(steps > NONE, d_steps, 0.0), mask=square)
+    tl.store(partials + size * size + to, tl.where(starts > NONE, d_start, 0.0), mask=inside)
+    tl.store(partials + size * size + size + to, tl.where(ends > NONE, d_end, 0.0), mask=inside)
 
 
 @triton.jit

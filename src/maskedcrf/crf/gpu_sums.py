@@ -8,7 +8,6 @@ exp or log waits for the step before. Offsets common to a position are float64, 
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
-# `scan` is long because it is one launch: its loop keeps the masses of a position in registers for the next.
 
 import triton
 import triton.language as tl
@@ -234,9 +233,45 @@ def advance(
 
 
 @triton.jit
-def close(state, gold, first, last, count, row, saved, losses, size: tl.constexpr, tagged: tl.constexpr):
-    """Stores a row's loss and summary, from its last state with the closing scores in it."""
+def open_row(
+    emissions, tags, mask, place, opening, closing, forth, origin, count, index,
+    size: tl.constexpr, width: tl.constexpr, tagged: tl.constexpr,
+):  # fmt: skip
+    """The state of the position that a scan of a row begins with, stored; gold before it; and what is seen there."""
+    seen = look(emissions, tags, mask, origin, count > 0, index, size, tagged)
+    scores, on, tag = seen
+    factor, raised, offset = weigh(tl.where(on, scores, NONE))
+    mantissa, exponent = split(tl.where(forth, opening, closing))
+    mantissa, exponent = normal(mantissa * factor, exponent + raised)
+    before = tl.full((), -1, tl.int32)
+    keep((mantissa, exponent, offset, before), place, origin, count > 0, index, size)
+    gold = tl.zeros((width,), tl.float64), offset * 0, on & (on == 0), tag * 0 - 1
+    return (mantissa, exponent, offset, origin), gold, seen
+
+
+@triton.jit
+def finish(gold, opening, closing, tags, first, last, count, index, size: tl.constexpr):
+    """The gold path's scores with its start and end."""
+    sums, waiting, unknown, before = gold
+    begins = tl.load(tags + first, mask=count > 0, other=-1)
+    ends = tl.load(tags + last, mask=count > 0, other=-1)
+    sums += tl.where(index == begins, opening.to(tl.float64), 0.0) + tl.where(
+        index == ends, closing.to(tl.float64), 0.0
+    )
+    return sums, waiting, unknown, before
+
+
+@triton.jit
+def close_row(
+    state, gold, opening, closing, tags, bounds, row, saved, losses, index, size: tl.constexpr, tagged: tl.constexpr
+):
+    """Stores a row's loss and summary, from its last state, which takes the closing scores."""
     mantissa, exponent, offset, _ = state
+    first, last, count = bounds
+    ending, lifted = split(closing)
+    mantissa, exponent = normal(mantissa * ending, exponent + lifted)
+    if tagged:
+        gold = finish(gold, opening, closing, tags, first, last, count, index, size)
     log_z = total(mantissa, exponent) + offset
     loss = log_z * LN_2
     if tagged:
@@ -253,25 +288,9 @@ def close(state, gold, first, last, count, row, saved, losses, size: tl.constexp
 
 @triton.jit(do_not_specialize=["rows", "length"])
 def scan(
-    emissions,
-    tags,
-    mask,
-    transitions,
-    start,
-    end,
-    illegal,
-    illegal_start,
-    illegal_end,
-    losses,
-    saved,
-    after,
-    rows,
-    length,
-    size: tl.constexpr,
-    width: tl.constexpr,
-    tagged: tl.constexpr,
-    masked: tl.constexpr,
-):
+    emissions, tags, mask, transitions, start, end, illegal, illegal_start, illegal_end, losses, saved, after,
+    rows, length, size: tl.constexpr, width: tl.constexpr, tagged: tl.constexpr, masked: tl.constexpr,
+):  # fmt: skip
     """Both recursions of one row, one program each, transitions in registers; width is size rounded up.
 
     The backward scan is the forward one on the row reversed, with transitions turned and start and end swapped.
@@ -296,17 +315,9 @@ def scan(
     span = last - first
     opening = legal(start, illegal_start, index, index < size, masked)
     closing = legal(end, illegal_end, index, index < size, masked)
-
-    seen = look(emissions, tags, mask, origin, count > 0, index, size, tagged)
-    scores, on, tag = seen
-    factor, raised, offset = weigh(tl.where(on, scores, NONE))
-    mantissa, exponent = split(tl.where(forth, opening, closing))
-    mantissa, exponent = normal(mantissa * factor, exponent + raised)
-    before = tl.full((), -1, tl.int32)
-    state = mantissa, exponent, offset, before
-    keep(state, place, origin, count > 0, index, size)
-    state = mantissa, exponent, offset, origin
-    gold = tl.zeros((width,), tl.float64), offset * 0, on & (on == 0), tag * 0 - 1
+    state, gold, seen = open_row(
+        emissions, tags, mask, place, opening, closing, forth, origin, count, index, size, width, tagged
+    )
     if tagged:
         gold = collect(gold, seen, given, index, forth, size, masked)
 
@@ -326,21 +337,4 @@ def scan(
             peak = finite(tl.max(exponent, 0))
             state = mantissa, exponent - peak, offset + peak, before
     if forth:
-        mantissa, exponent, offset, before = state
-        ending, lifted = split(closing)
-        mantissa, exponent = normal(mantissa * ending, exponent + lifted)
-        if tagged:
-            gold = finish(gold, opening, closing, tags, first, last, count, index, size)
-        close((mantissa, exponent, offset, before), gold, first, last, count, row, saved, losses, size, tagged)
-
-
-@triton.jit
-def finish(gold, opening, closing, tags, first, last, count, index, size: tl.constexpr):
-    """The gold path's scores with its start and end."""
-    sums, waiting, unknown, before = gold
-    begins = tl.load(tags + first, mask=count > 0, other=-1)
-    ends = tl.load(tags + last, mask=count > 0, other=-1)
-    sums += tl.where(index == begins, opening.to(tl.float64), 0.0) + tl.where(
-        index == ends, closing.to(tl.float64), 0.0
-    )
-    return sums, waiting, unknown, before
+        close_row(state, gold, opening, closing, tags, (first, last, count), row, saved, losses, index, size, tagged)

@@ -2,21 +2,20 @@
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
-# `scan_wide` is long because it is one launch: its loop keeps the masses of a position in registers for the next.
 
 import triton
 import triton.language as tl
 
 from maskedcrf.crf.gpu_sums import (
     NONE,
-    close,
+    close_row,
     collect,
     extent,
-    finish,
     finite,
     keep,
     look,
     normal,
+    open_row,
     power,
     regions_of_row,
     split,
@@ -91,6 +90,24 @@ def gather(states, lifts, table, index, chunk: tl.constexpr, size: tl.constexpr,
 
 
 @triton.jit
+def step_wide(
+    stored, offset, wholes, table, scores, mild, index, chunk: tl.constexpr, size: tl.constexpr, width: tl.constexpr
+):
+    """One step from a stored state over a position's scores: masses (J,), the highest at 2**0, and their offset."""
+    states, lifts = stored
+    factor, raised, common = weigh(scores)
+    offset += common
+    if mild:
+        mass = gather_mild(states, wholes, index, chunk, size, width)
+        top = tl.zeros((width,), tl.float32)
+    else:
+        mass, top = gather(states, lifts, table, index, chunk, size, width)
+    mantissa, exponent = normal(mass * factor, tl.where(mass > 0, top + raised, NONE))
+    peak = finite(tl.max(exponent, 0))
+    return mantissa, exponent - peak, offset + peak
+
+
+@triton.jit
 def hand_on(mantissa, exponent, states, lifts, calm, index, size: tl.constexpr):
     """Stores the state for the next step; whether `gather_mild` may take it, and so whole masses were stored."""
     lowest = tl.min(tl.where(exponent > NONE, exponent, 0.0), 0)
@@ -104,23 +121,9 @@ def hand_on(mantissa, exponent, states, lifts, calm, index, size: tl.constexpr):
 
 @triton.jit(do_not_specialize=["rows", "length"])
 def scan_wide(
-    emissions,
-    tags,
-    mask,
-    transitions,
-    start,
-    end,
-    losses,
-    saved,
-    after,
-    scratch,
-    rows,
-    length,
-    size: tl.constexpr,
-    width: tl.constexpr,
-    chunk: tl.constexpr,
-    tagged: tl.constexpr,
-):
+    emissions, tags, mask, transitions, start, end, losses, saved, after, scratch,
+    rows, length, size: tl.constexpr, width: tl.constexpr, chunk: tl.constexpr, tagged: tl.constexpr,
+):  # fmt: skip
     """`gpu_sums.scan` with the transitions read a few rows at a time, and the state handed on through memory."""
     row = tl.program_id(0)
     direction = tl.program_id(1)
@@ -143,49 +146,34 @@ def scan_wide(
     span = last - first
     opening = tl.load(start + index, mask=inside, other=NONE)
     closing = tl.load(end + index, mask=inside, other=NONE)
-
-    seen = look(emissions, tags, mask, origin, count > 0, index, size, tagged)
-    scores, on, tag = seen
-    factor, raised, offset = weigh(tl.where(on, scores, NONE))
-    mantissa, exponent = split(tl.where(forth, opening, closing))
-    mantissa, exponent = normal(mantissa * factor, exponent + raised)
-    before = tl.full((), -1, tl.int32)
-    keep((mantissa, exponent, offset, before), place, origin, count > 0, index, size)
+    state, gold, seen = open_row(
+        emissions, tags, mask, place, opening, closing, forth, origin, count, index, size, width, tagged
+    )
+    mantissa, exponent, offset, before = state
     calm = tl.max(tl.load(rest + index, mask=inside, other=0.0), 0) <= MILD
     mild = hand_on(mantissa, exponent, states, lifts, calm, index, size)
-    before = origin
-    gold = tl.zeros((width,), tl.float64), offset * 0, on & (on == 0), tag * 0 - 1
+    given = transitions, transitions
     if tagged:
-        gold = collect(gold, seen, (transitions, transitions), index, forth, size, False)
+        gold = collect(gold, seen, given, index, forth, size, False)
 
     side = 0
     seen = look(emissions, tags, mask, origin + sign, span >= 1, index, size, tagged)
     for moved in range(1, span + 1):
         position = origin + sign * moved
         following = look(emissions, tags, mask, position + sign, moved + 1 <= span, index, size, tagged)
-        scores, on, tag = seen
+        scores, on, _ = seen
         if on:
-            factor, raised, common = weigh(scores)
-            offset += common
-            if mild:
-                mass = gather_mild(states + side * size, wholes + turn, index, chunk, size, width)
-                top = tl.zeros((width,), tl.float32)
-            else:
-                mass, top = gather(states + side * size, lifts + side * size, table, index, chunk, size, width)
-            mantissa, exponent = normal(mass * factor, tl.where(mass > 0, top + raised, NONE))
-            peak = finite(tl.max(exponent, 0))
-            exponent -= peak
-            offset += peak
+            stored = states + side * size, lifts + side * size
+            mantissa, exponent, offset = step_wide(
+                stored, offset, wholes + turn, table, scores, mild, index, chunk, size, width
+            )
             side = 1 - side  # the other half: this one may still be read
             keep((mantissa, exponent, offset, before), place, position, on, index, size)
             mild = hand_on(mantissa, exponent, states + side * size, lifts + side * size, calm, index, size)
             before = position
         if tagged:
-            gold = collect(gold, seen, (transitions, transitions), index, forth, size, False)
+            gold = collect(gold, seen, given, index, forth, size, False)
         seen = following
     if forth:
-        ending, lifted = split(closing)
-        mantissa, exponent = normal(mantissa * ending, exponent + lifted)
-        if tagged:
-            gold = finish(gold, opening, closing, tags, first, last, count, index, size)
-        close((mantissa, exponent, offset, before), gold, first, last, count, row, saved, losses, size, tagged)
+        state = mantissa, exponent, offset, before
+        close_row(state, gold, opening, closing, tags, (first, last, count), row, saved, losses, index, size, tagged)
