@@ -12,7 +12,7 @@ from experiments.claims import LINKS, Claim
 from experiments.level import how_far, tuning
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import Evidence, rank_correlation, tally
-from experiments.tables import NOT_RUN, NOT_THERE, Cell, Number, Probability, Table, number, of_the_papers_size
+from experiments.tables import NOT_RUN, NOT_THERE, TEST_F1, Cell, Number, Probability, Table, number, of_the_papers_size
 
 
 def claims_table(claims: list[Claim]) -> Table:
@@ -54,7 +54,7 @@ def levels(evidence: Evidence) -> Table:
         rows.append((str(setting), *scores, runs, mark if mark else NOT_THERE))
     columns = ("", "CRF-retain", "MCRF-training", "seeds", "MCRF-training, paper (BERT)")
     rows = rows or [("all", None, None, None, None)]
-    return Table("levels", "Absolute level", columns, tuple(rows), "Test F1: best (mean ± standard deviation).")
+    return Table("levels", "Absolute level", columns, tuple(rows), TEST_F1)
 
 
 def illegal_mass(evidence: Evidence) -> Table:

@@ -172,8 +172,8 @@ def tuning(_: Evidence) -> Table:
         "first sweep of 70 had been best on dev, then varied about the best of those. Each "
         f"candidate was run once (seed {SEEDS[0]}: best, median, worst); where more seeds are given, the best "
         f"{FINALISTS} of all so far ran again with seeds {' and '.join(map(str, SEEDS[1:]))}, and the best mean was "
-        "taken. No table uses these seeds; all heads, schemes and shares of train then use what was taken. Test was "
-        "never looked at. Every run is in `experiments/tuned.json`."
+        "taken. No table uses these seeds; all heads, schemes and shares of train then use what was taken. Test had "
+        "no part in the choice. Every run is in `experiments/tuned.json`."
         f"{cut}"
     )
     return Table("tuning", "Settings", columns, tuple(rows or [("all", *[None] * 7)]), note)
