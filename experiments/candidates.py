@@ -176,7 +176,11 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "people-tagger-deep": ("people", varied(PEOPLE, "uer-deep")),
     "people-msra-tagger": ("msra", AFTER_PEOPLE),
     "people-msra-tagger-deep": ("msra", varied(AFTER_PEOPLE, "uer-deep", start="{folder}/people-tagger-deep")),
-    "bert-msra-tagger": ("msra", varied(BERT["msra"], "bert-wide+lexicon", epochs=4)),
+    "bert-people-tagger": ("people", varied(BERT["msra"], "bert-wide+lexicon", epochs=3)),
+    "bert-msra-tagger": (
+        "msra",
+        varied(BERT["msra"], "bert-wide+lexicon", epochs=4, start="{folder}/bert-people-tagger"),
+    ),
     "pos-tagger": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=5)),
 }
 """Taggers for others to begin with, which `experiments.first` makes: the corpus, whose train each has seen with its
@@ -188,6 +192,7 @@ NEWS: dict[str, Any] = {"start": "{folder}/people-tagger", "parts": "uer-wide+le
 DEEP_NEWS: dict[str, Any] = {"start": "{folder}/people-tagger-deep", "parts": "uer-deep+lexicon"}
 BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger", "parts": "uer-wide+lexicon"}
 DEEP_BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger-deep", "parts": "uer-deep+lexicon"}
+BERT_NEWS: dict[str, Any] = {"start": "{folder}/bert-people-tagger", "parts": "bert-wide+lexicon"}
 BERT_BOTH: dict[str, Any] = {"start": "{folder}/bert-msra-tagger", "parts": "bert-wide+lexicon"}
 POS: dict[str, Any] = {"start": "{folder}/pos-tagger", "parts": "minilm-adapted60"}
 LOW, LOWEST = (1e-4, 0.9, 1e-3), (5e-5, 0.9, 1e-3)
@@ -234,7 +239,7 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ),
     ("msra", "tuned+bert"): (
         BERT["msra"],
-        ({"parts": "bert-wide+lexicon"}, {"parts": "bert-wide"}, {}),
+        ({**BERT_NEWS, "adversarial": 0.3, "epochs": 4}, BERT_NEWS, {"parts": "bert-wide+lexicon"}, {}),
     ),
     ("resume", "tuned+bert"): (
         BERT["resume"],
