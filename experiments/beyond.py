@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.claims import LINKS, Claim
+from experiments.grid import OF_THE_PAPERS_SIZE
 from experiments.level import how_far, tuning
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
-from experiments.statistics import Evidence, rank_correlation, tally
+from experiments.statistics import Comparison, Evidence, compare_all, rank_correlation, tally
 from experiments.tables import NOT_RUN, NOT_THERE, TEST_F1, Cell, Number, Probability, Table, number, of_the_papers_size
 
 
@@ -28,11 +29,24 @@ def _p_value(claim: Claim) -> Cell:
 
 
 def significance(evidence: Evidence) -> Table:
-    """Each link of the paper's order on each corpus, with the number of corpora on which it is significant."""
-    found = [evidence.gains(*pair) for pair in LINKS.values()]
-    rows: list[tuple[Cell, ...]] = [
-        (name, *(gains.get(main_setting(corpus)) for gains in found)) for corpus, name in CORPORA.items()
-    ]
+    """Each link of the paper's order on each corpus, with the encoders of the main tables."""
+    settings = {name: main_setting(corpus) for corpus, name in CORPORA.items()}
+    return _links("significance", "Significance", settings, [evidence.gains(*pair) for pair in LINKS.values()])
+
+
+def significance_at_the_papers_size(evidence: Evidence) -> Table:
+    """The same with an encoder of the paper's kind and size."""
+    settings = {CORPORA[corpus]: Setting(corpus, encoder) for corpus, encoder in OF_THE_PAPERS_SIZE.items()}
+    chosen = list(settings.values())
+    found = [compare_all(evidence.results, chosen, first=low, second=high) for low, high in LINKS.values()]
+    return _links("bert_significance", "Significance with BERT-base", settings, found)
+
+
+def _links(
+    key: str, title: str, settings: Mapping[str, Setting], found: Sequence[Mapping[Setting, Comparison]]
+) -> Table:
+    """A row a setting, and the number of them on which each link is significant."""
+    rows: list[tuple[Cell, ...]] = [(name, *(gains.get(at) for gains in found)) for name, at in settings.items()]
     counts = [tally(gains) for gains in found]
     last = [f"{c['better']} / {c['level']} / {c['worse']}" if sum(c.values()) else None for c in counts]
     columns = ("", *(f"{high} over {low}" for low, high in LINKS.values()))
@@ -40,7 +54,7 @@ def significance(evidence: Evidence) -> Table:
         "Points of test F1, mean over the seeds [95 % interval over seeds and sentences]. The p-value is the larger of "
         "one over sentences and one over seeds, corrected for the number of corpora after Holm."
     )
-    return Table("significance", "Significance", columns, (*rows, ("better / level / worse", *last)), note)
+    return Table(key, title, columns, (*rows, ("better / level / worse", *last)), note)
 
 
 def levels(evidence: Evidence) -> Table:
@@ -224,5 +238,16 @@ def _mean_gain(found: Sequence[Point], scheme: str) -> str:
 
 def beyond_tables(evidence: Evidence) -> list[Table]:
     """All of them."""
-    made = (significance, of_the_papers_size, levels, how_far, illegal_mass, edges, calibration, when, tuning)
+    made = (
+        significance,
+        of_the_papers_size,
+        significance_at_the_papers_size,
+        levels,
+        how_far,
+        illegal_mass,
+        edges,
+        calibration,
+        when,
+        tuning,
+    )
     return [make(evidence) for make in made]

@@ -59,6 +59,17 @@ def chosen(entry: Mapping[str, Any] | None) -> tuple[Cell, Cell]:
     return parts_of(entry["settings"]["encoder"]), len(by_settings(entry["tried"]))
 
 
+def best_on_dev(corpus: str) -> Setting | None:
+    """Of the encoders chosen whole the one whose recipe is best on dev; None where the main table reaches its mark."""
+    found = {encoder: tuned().get(f"{corpus}/{encoder}") for name, encoder in LEVEL if name == corpus}
+    reached = {
+        encoder: fmean(by_settings(entry["tried"])[json.dumps(entry["settings"])].values())
+        for encoder, entry in found.items()
+        if entry is not None
+    }
+    return Setting(corpus, max(reached, key=reached.__getitem__)) if reached else None
+
+
 def seen_before(found: Mapping[str, Any]) -> str:
     """Sentences on what the recipes taken have seen besides their own corpus's train: text, and text with its tags."""
     taken = {name: entry["settings"] for name, entry in found.items() if name.split("/")[1] in CHOSEN_WHOLE}

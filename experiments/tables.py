@@ -62,7 +62,7 @@ def _score(cell: Score) -> str:
 
 def _comparison(cell: Comparison) -> str:
     p_value = cell.p_corrected if cell.p_corrected is not None else cell.p_value
-    tail = f"{probability(p_value)}: {cell.word}" if p_value is not None else f"{cell.runs} seeds"
+    tail = f"{probability(p_value)}: {cell.word}" if p_value is not None else f"{cell.runs} seed{'s' * (cell.runs > 1)}"
     return f"{cell.difference:+.2f} [{cell.low:+.2f}, {cell.high:+.2f}], {tail}"
 
 

@@ -10,7 +10,7 @@ from synthetic_results import entry, synthetic
 from experiments import level
 from experiments.candidates import CANDIDATES, parts_of
 from experiments.grid import LEVEL, Run
-from experiments.level import how_far, in_words, short_of, tuning, verdict
+from experiments.level import best_on_dev, how_far, in_words, short_of, tuning, verdict
 from experiments.reading import Results, Score, Setting, read_paper
 from experiments.statistics import Evidence
 
@@ -50,6 +50,20 @@ def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     assert rows["MSRA"][2:] == (None, None, None)
     assert rows["ATIS"][2:] == ("-", "-", "-")
     assert len(rows) == len(LEVEL) + 2
+
+
+def test_the_encoder_that_dev_likes_best_stands_for_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = CANDIDATES["weibo", "tuned+msra"][0]
+    both = {
+        **TUNED,
+        "weibo/tuned+msra": {"settings": begun, "tried": [{"dev_f1": 61.9, "seed": 100, "settings": begun}]},
+    }
+    monkeypatch.setattr(level, "tuned", lambda: both)
+    assert best_on_dev("weibo") == Setting("weibo", "tuned"), "62 is the mean of the recipe taken"
+    both["weibo/tuned+msra"]["tried"][0]["dev_f1"] = 62.1
+    assert best_on_dev("weibo") == Setting("weibo", "tuned+msra")
+    assert best_on_dev("msra") is None, "nothing was tuned"
+    assert best_on_dev("atis") is None, "nothing is to be"
 
 
 def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_own(
