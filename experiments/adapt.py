@@ -10,9 +10,7 @@ is made deeper first: the layers it has, then copies of the last one that add no
 
 from __future__ import annotations
 
-import argparse
 import copy
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,7 +22,9 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from experiments.candidates import ADAPTED, Adaptation
+from experiments.command import command, parser_for
 from experiments.extra import corpus_of
+from maskedcrf.errors import DataError
 from maskedcrf.tagger.atomic import written_aside
 from maskedcrf.training.config import OptimSettings
 from maskedcrf.training.optim import rate_factor
@@ -152,12 +152,11 @@ def write(model: Any, source: Path, target: Path) -> None:
                 shutil.copy(path, aside / path.name)
 
 
+@command
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__, "corpora", "encoders")
     parser.add_argument("name", help=f"the folder to write, beside the encoders; known are {', '.join(ADAPTED)}")
-    parser.add_argument("--corpora", default=os.environ.get("MASKEDCRF_CORPORA", "."), help="folder of the corpora")
-    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     parser.add_argument("--encoder", help="the BERT to begin with, a folder of those")
     parser.add_argument("--texts", nargs="+", help="corpora whose train is read")
     parser.add_argument("--epochs", type=int, help="how many times they are read; 20 unless the name says otherwise")
@@ -165,11 +164,15 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, help="of the encoder; 2e-4 unless the name says otherwise")
     parser.add_argument("--sentences", type=int, default=None, help="read only so many of each corpus")
     options = parser.parse_args(given)
+    if options.name not in ADAPTED and not (options.encoder and options.texts):
+        parser.error(f"{options.name} is none of those known: say what it is with --encoder and --texts")
     known = ADAPTED.get(options.name) or Adaptation(options.encoder, options.texts)
     source, target = (Path(options.encoders, name) for name in (options.encoder or known.encoder, options.name))
     if target.exists():
         print(f"{target}: is there already", file=sys.stderr)
         return 0
+    if not (source / "config.json").exists():
+        raise DataError(f"{source}: no encoder in this folder; give the folder of the encoders with --encoders")
     import transformers
 
     log: Any = transformers.utils.logging

@@ -8,24 +8,23 @@ Trained with MCRF on the corpus's train, the epoch chosen by its dev; one that i
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.candidates import STARTS
+from experiments.command import command, parser_for
 from experiments.extra import corpus_of
 from experiments.grid import Run
 from experiments.run import policy_of, settings_of
 from experiments.tune import SEEDS
 
 
+@command
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__, "corpora", "encoders")
     parser.add_argument("names", nargs="+", choices=sorted(STARTS), help="which to make")
-    parser.add_argument("--corpora", default=os.environ.get("MASKEDCRF_CORPORA", "."), help="folder of the corpora")
-    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     parser.add_argument("--sentences", type=int, default=None, help="train on so many only, to try it out")
     options = parser.parse_args(given)
     for name in options.names:

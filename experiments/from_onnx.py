@@ -10,9 +10,7 @@ DIR/bert-base-zh, a folder like any other encoder's; one that is there already i
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.command import command, parser_for
 from maskedcrf.errors import DataError
 from maskedcrf.tagger.atomic import written_aside
 
@@ -64,22 +63,18 @@ def weights_of(path: Path) -> Arrays:
     return {name: np.ascontiguousarray(array) for name, array in own.items() if name.endswith((".weight", BIAS))}
 
 
+@command
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__, "encoders")
     parser.add_argument("name", help="the folder to write, beside the encoders")
     parser.add_argument("--model", required=True, help="folder of the ONNX file")
-    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     options = parser.parse_args(given)
     source, target = Path(options.model), Path(options.encoders, options.name)
     if target.exists():
         print(f"{target}: is there already", file=sys.stderr)
         return 0
-    try:
-        make(source, target)
-    except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    make(source, target)
     return 0
 
 

@@ -9,9 +9,7 @@ there already is left as it is.
 
 from __future__ import annotations
 
-import argparse
 import math
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.command import command, parser_for
 from maskedcrf.encoders.vectors import Vectors, read_vectors
 from maskedcrf.errors import DataError
 
@@ -71,12 +70,12 @@ def together(vectors: Vectors, dictionary: dict[str, tuple[int, str]]) -> tuple[
     return words, table.astype(np.float16)
 
 
+@command
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__, "encoders")
     parser.add_argument("--vectors", required=True, help="file of word vectors")
     parser.add_argument("--dictionary", required=True, help="file of words, frequencies and parts of speech")
-    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     options = parser.parse_args(given)
     target = Path(options.encoders, NAME)
     if target.exists():

@@ -7,7 +7,6 @@ Every figure on the page comes from a results file, from paper.json or from the 
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from experiments.beyond import beyond_tables, claims_table
 from experiments.claims import all_claims
+from experiments.command import command, folder, parser_for
 from experiments.figures import figure_1, write_figures
 from experiments.grid import FEWEST_STEPS, MAIN
 from experiments.level import best_on_dev
@@ -242,14 +242,15 @@ def between_markers(text: str, table: str) -> str:
     return pattern.sub(lambda _: f"{BEGIN}\n{table.strip()}\n{END}", text)
 
 
+@command
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results files")
+    parser = parser_for(__doc__)
+    parser.add_argument("--results", type=folder, default=RESULTS, help="folder of the results files")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the documentation")
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file with the markers")
     options = parser.parse_args(given)
-    results = Results.read(options.results)
+    results = Results.read(Path(options.results))
     write_page(results, docs=options.docs, readme=options.readme)
     print(f"{options.docs / 'paper.md'}: from {len(results)} runs", file=sys.stderr)
     return 0

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.board import Board
+from experiments.command import command, parser_for
 from experiments.grid import CHOSEN_WHOLE, ENCODERS, FAMILY, FEWEST_STEPS, GROUPS, HEADS, Run, informative_order
 
 RESULTS = Path(__file__).parent / "results"
@@ -223,12 +224,11 @@ def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
     return board.failed
 
 
+@command
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_for(__doc__, "corpora", "encoders")
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS), help="parts of the grid")
-    parser.add_argument("--corpora", default=os.environ.get("MASKEDCRF_CORPORA", "."), help="folder of the corpora")
-    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results files")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of each run")

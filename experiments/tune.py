@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from experiments.candidates import CANDIDATES
+from experiments.command import command, parser_for
 from experiments.grid import CHOSEN_WHOLE, HeadName, Run
 from experiments.run import TUNED, corpus_of, policy_of, settings_of, tuned
 
@@ -127,11 +127,10 @@ def note(found: dict[str, Tried], trial: Trial, scores: dict[str, Any]) -> None:
     aside.replace(TUNED)
 
 
+@command
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpora", default=os.environ.get("MASKEDCRF_CORPORA", "."), help="folder of the corpora")
-    parser.add_argument("--encoders", default=os.environ.get("MASKEDCRF_ENCODERS", ""), help="folder of the encoders")
+    parser = parser_for(__doc__, "corpora", "encoders")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads of each run")
     parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no run is begun")

@@ -56,7 +56,7 @@ def test_the_share_asked_for_is_hidden_and_marks_never_are() -> None:
 
 
 def options(folder: Path) -> list[str]:
-    return ["--encoders", str(folder), "--corpora", "nowhere"]
+    return ["--encoders", str(folder), "--corpora", "."]
 
 
 def test_an_encoder_that_has_read_is_an_ordinary_folder_and_guesses_better(

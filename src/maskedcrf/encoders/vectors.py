@@ -58,7 +58,8 @@ def read_vectors(file: str | Path, wanted: Collection[str] = (), *, most: int = 
                     )
                 rows[word] = vector.astype(np.float16)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}:1: cannot read word vectors: {str(error).splitlines()[0]}") from error
+        said = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise DataError(f"{path}:1: cannot read word vectors: {said}") from error
     if not rows:
         raise DataError(f"{path}:1: no word vectors in this file")
     return Vectors(list(rows), np.stack(list(rows.values())))
@@ -88,7 +89,7 @@ def _text(path: Path) -> Iterator[Row]:
                     raise ValueError
                 yield number, word.decode("utf-8"), np.array(values, dtype=np.float64)
             except ValueError as error:
-                found = f"{len(fields)} fields, {line[:40]!r}"
+                found = f"{len(fields)} fields, {line[:40].decode('utf-8', errors='ignore').rstrip()!r}"
                 raise DataError(
                     f"{path}:{number}: expected a word and {width or 'its'} numbers, got {found}"
                 ) from error

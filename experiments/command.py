@@ -1,0 +1,49 @@
+"""What the commands here share: their folders, and one line in the place of a traceback where the input is bad."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+
+from maskedcrf.errors import MaskedCRFError
+
+Main = Callable[..., int]
+UNLESS_GIVEN = {"corpora": ".", "encoders": ""}
+"""Where a folder is if neither the option nor the variable names it; of encoders, nowhere."""
+
+
+def parser_for(about: str | None, *folders: str) -> argparse.ArgumentParser:
+    """A command's parser, with an option for each of these folders."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in folders:
+        variable = f"MASKEDCRF_{name.upper()}"
+        given = os.environ.get(variable, UNLESS_GIVEN[name])
+        parser.add_argument(f"--{name}", type=folder, default=given, help=f"folder of the {name} (or {variable})")
+    return parser
+
+
+def folder(text: str) -> str:
+    """A folder that is there, or none."""
+    if text and not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: no such folder")
+    return text
+
+
+def command(main: Main) -> Main:
+    """The same; what is wrong with its input is said in one line, with exit code 2."""
+
+    @wraps(main)
+    def told(given: Sequence[str] | None = None) -> int:
+        try:
+            return main(given)
+        except MaskedCRFError as error:
+            print(f"error: {error}", file=sys.stderr)
+        except OSError as error:
+            print(f"error: {error.filename or 'file'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+
+    return told
