@@ -23,8 +23,12 @@ def test_empty_data_are_refused():
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "train.conll").write_text("\n\n")
-    with pytest.raises(DataError, match="train: no sentence"):
+    with pytest.raises(DataError, match=r"train\.conll: no sentence in it; train needs at least one"):
         train(tmp_path / "train.conll")
+    with pytest.raises(DataError, match=r"train\.conll: no sentence in it; dev needs at least one"):
+        train(corpus(4), [tmp_path / "train.conll"])
+    with pytest.raises(DataError, match=r"^train: no sentence in it"):
+        train([])
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -38,7 +42,7 @@ def test_sentences_without_tags_are_refused_with_their_place():
 
 
 def test_a_tag_set_of_only_outside_is_refused():
-    with pytest.raises(DataError, match="nothing to learn"):
+    with pytest.raises(DataError, match=r"^train: every tag is outside, so there is nothing to learn"):
         train([Sentence(("a", "b"), ("O", "O"))])
 
 

@@ -96,7 +96,9 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
     found = segments_of([sentence.tags or () for sentence in sentences], file_scheme)
     types = sorted({segment.type for row in found for segment in row})
     if not types:
-        raise DataError("train: every tag is outside, so there is nothing to learn; is tag_column the right column?")
+        raise DataError(
+            f"{_named(train, 'train')}: every tag is outside, so there is nothing to learn; is tag_column right?"
+        )
     tags = scheme.tags(types)
     index = {tag: number for number, tag in enumerate(tags)}
     for name, part in (("dev", held_out), ("test", last)):
@@ -119,23 +121,29 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
 
 def _read(data: Data, name: str, settings: Settings) -> list[Sentence]:
     """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
-    sentences = _labelled(read_data(data, settings.data, settings.the_scheme(settings.file_scheme)), name)
+    read = read_data(data, settings.data, settings.the_scheme(settings.file_scheme))
+    sentences = _labelled([sentence for sentence in read if sentence.tokens], name)
+    if not sentences:
+        raise DataError(f"{_named(data, name)}: no sentence in it; {name} needs at least one with its tags")
     return list(in_context(sentences, settings.encoder.context))
 
 
+def _named(data: Data, name: str) -> str:
+    """What to call data in an error: by its files, where it has any."""
+    parts = [data] if isinstance(data, str | Path) else list(data or ())
+    return ",".join(str(part) for part in parts if isinstance(part, str | Path)) or name
+
+
 def _labelled(sentences: list[Sentence], name: str) -> list[Sentence]:
-    """Sentences with tokens and tags; empty ones are left out, unlabelled ones refused."""
-    kept = [sentence for sentence in sentences if sentence.tokens]
-    if not kept:
-        raise DataError(f"{name}: no sentence in it; give a file with at least one labelled sentence")
-    for sentence in kept:
+    """The same sentences; one without tags is refused, and one with too few or too many."""
+    for sentence in sentences:
         if sentence.tags is None:
-            raise DataError(f"{sentence.where(0)}: {name} needs tags; say which column they are in")
+            raise DataError(f"{sentence.where(0)}: {name} needs tags; give the sentence its own, or their column")
         if len(sentence.tags) != len(sentence.tokens):
             raise DataError(
                 f"{sentence.where(0)}: {len(sentence.tokens)} tokens but {len(sentence.tags)} tags; give each one"
             )
-    return kept
+    return sentences
 
 
 def _warn_of_unknown(sentences: Sequence[Sentence], name: str, types: Iterable[str], scheme: Scheme) -> None:
