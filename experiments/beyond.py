@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from experiments.claims import LINKS, Claim
 from experiments.grid import OF_THE_PAPERS_SIZE
-from experiments.level import how_far, tuning
+from experiments.level import how_far, ingredients, tuning
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import Comparison, Evidence, compare_all, rank_correlation, tally
 from experiments.tables import NOT_RUN, NOT_THERE, TEST_F1, Cell, Number, Probability, Table, number, of_the_papers_size
@@ -244,6 +244,7 @@ def beyond_tables(evidence: Evidence) -> list[Table]:
         significance_at_the_papers_size,
         levels,
         how_far,
+        ingredients,
         illegal_mass,
         edges,
         calibration,

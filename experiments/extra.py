@@ -67,9 +67,9 @@ def parts_of_speech(folder: str) -> Corpus:
 
 EXTRA: dict[str, Callable[[str], Corpus]] = {"people": people, "reviews": reviews, "pos": parts_of_speech}
 NAMES = {
-    "people": "a month of the People's Daily (words and parts of speech)",
-    "reviews": "reviews of books, hotels and the like",
-    "pos": "the parts of speech of CoNLL2000 and CoNLL2003",
+    "people": "People's Daily",
+    "reviews": "reviews of books and hotels",
+    "pos": "parts of speech",
 }
 """What the page calls them."""
 

@@ -18,12 +18,9 @@ from experiments.tables import NOT_THERE, Cell, Number, Table
 from experiments.tune import FINALISTS, SEEDS, Tried, by_settings
 
 ABOUT: dict[str, str] = {
-    "bert": "*bert* is a Chinese BERT-base, as in the paper, its weights from 8 bits (`experiments.from_onnx`).",
-    "lexicon": "*lexicon* has the words of a dictionary and their vectors (`experiments.lexicon`).",
-} | {
-    f"context{words}": f"*context{words}* sees {words} words on either side of a sentence, in dev and test too."
-    for words in (32, 64, 128)
-}
+    "bert": "a Chinese BERT-base, as in the paper, its weights from 8 bits (`experiments.from_onnx`)",
+    "lexicon": "the words of a dictionary and their vectors (`experiments.lexicon`)",
+} | {f"context{words}": f"{words} words on either side of a sentence, in dev and test too" for words in (32, 64, 128)}
 """What to know of a part of an encoder."""
 
 
@@ -37,26 +34,30 @@ def how_far(evidence: Evidence) -> Table:
         main = evidence.results.score(main_setting(corpus), "MCRF-training")
         encoders = [encoder for name, encoder in LEVEL if name == corpus]
         if not encoders:
-            rows.append((CORPORA[corpus], mark, main, *(NOT_THERE,) * 3))
+            rows.append((CORPORA[corpus], mark, main, *(NOT_THERE,) * 4))
         reached = [evidence.results.score(Setting(corpus, encoder), "MCRF-training") for encoder in encoders]
         for encoder, ours in zip(encoders, reached, strict=True):
             name = CORPORA[corpus] if encoder == "tuned" else str(Setting(corpus, encoder))
             rows.append((name, mark, main, ours, *chosen(found.get(f"{corpus}/{encoder}"))))
         shorts[CORPORA[corpus]] = nearest(short_of(mark, ours) for ours in (reached if any(reached) else [main]))
-    columns = ("", "paper (BERT-base)", "ours, main tables", "ours, tuned", "encoder", "tried")
+    columns = ("", "paper (BERT-base)", "ours, main tables", "ours, tuned", "encoder", "begun with", "tried")
     note = (
         "Test F1 of MCRF-training: best (mean ± standard deviation). *Tuned*: encoder and training chosen together on "
-        "dev, where the main tables miss the paper's figures (recipes: under Settings). Of each corpus the nearest row "
-        f"counts. {verdict(shorts, 'best')} {verdict(shorts, 'mean')}{seen_before(found)}"
+        "dev, where the main tables miss the paper's figures (recipes: under Settings). *Begun with* a tagger of "
+        "other corpora, or of words and parts of speech (`experiments.extra`), it has seen more text with tags than "
+        "the paper's: not like for like. Of each corpus the nearest row counts. "
+        f"{verdict(shorts, 'best')} {verdict(shorts, 'mean')}"
     )
     return Table("how_far", "How near to the paper's level", columns, tuple(rows), note)
 
 
-def chosen(entry: Mapping[str, Any] | None) -> tuple[Cell, Cell]:
-    """The encoder that tuning took, and how many recipes it tried."""
+def chosen(entry: Mapping[str, Any] | None) -> tuple[Cell, Cell, Cell]:
+    """The encoder that tuning took, what it begins with, and how many recipes were tried."""
     if entry is None:
-        return None, None
-    return parts_of(entry["settings"]["encoder"]), len(by_settings(entry["tried"]))
+        return None, None, None
+    settings = entry["settings"]
+    begun = ", then ".join(seen_by(settings["start"])) if "start" in settings else NOT_THERE
+    return parts_of(settings["encoder"]), begun, len(by_settings(entry["tried"]))
 
 
 def best_on_dev(corpus: str) -> Setting | None:
@@ -70,40 +71,25 @@ def best_on_dev(corpus: str) -> Setting | None:
     return Setting(corpus, max(reached, key=reached.__getitem__)) if reached else None
 
 
-def seen_before(found: Mapping[str, Any]) -> str:
-    """Sentences on what the recipes taken have seen besides their own corpus's train: text, and text with its tags."""
-    taken = {name: entry["settings"] for name, entry in found.items() if name.split("/")[1] in CHOSEN_WHOLE}
-    said = []
-    read = {Path(settings["encoder"].get("transformer") or "").name for settings in taken.values()}
-    for name, (encoder, texts, epochs, layers, _) in ADAPTED.items():
+def ingredients(_: Evidence) -> Table:
+    """Of the encoders that tuning took, the parts that need a word: what they have read, or where they come from."""
+    taken = [entry["settings"]["encoder"] for name, entry in tuned().items() if name.split("/")[1] in CHOSEN_WHOLE]
+    read = {Path(encoder.get("transformer") or "").name for encoder in taken}
+    rows: list[tuple[Cell, ...]] = []
+    for name, (encoder, texts, epochs, layers, _rate) in ADAPTED.items():
         if name in read:
-            known = parts_of({"transformer": f"{{folder}}/{name}"})
-            grown = f"was given {layers} layers and " if layers else ""
-            first = f"has first read train of {_listed(texts)} {epochs} times without tags"
-            said.append(f"*{known}* is {encoder} that {grown}{first}.")
-    used = {part.split("-")[0] for settings in taken.values() for part in parts_of(settings["encoder"]).split("+")}
-    said += [sentence for part, sentence in ABOUT.items() if part in used]
-    begun: dict[str, list[str]] = {}
-    for name, settings in taken.items():
-        if "start" in settings:
-            corpus, encoder = name.split("/")
-            begun.setdefault(", ".join(seen_by(settings["start"])), []).append(f"*{Setting(corpus, encoder)}*")
-    said += [f"Begun with a tagger trained on {before}: {'; '.join(rows)}." for before, rows in begun.items()]
-    if begun:
-        said.append(
-            "Such a tagger has seen more text with tags than the paper's, so that the two are not like for like."
-        )
-    return "".join(f" {sentence}" for sentence in said)
+            grown = f"given {layers} layers, and then " if layers else ""
+            first = f"trained to guess hidden pieces of train of {', '.join(map(_name, texts))}, {epochs} times over"
+            rows.append((parts_of({"transformer": f"{{folder}}/{name}"}), f"`{encoder}`, {grown}{first}"))
+    used = {part.split("-")[0] for encoder in taken for part in parts_of(encoder).split("+")}
+    rows += [(part, said) for part, said in ABOUT.items() if part in used]
+    return Table("parts", "What the encoders are made of", ("part", "what it is"), tuple(rows or [("all", None)]))
 
 
 def seen_by(start: str) -> list[str]:
     """What a tagger to begin with was trained on, the first of them first."""
     corpus, recipe = STARTS[Path(start).name]
     return [*(seen_by(recipe["start"]) if "start" in recipe else ()), _name(corpus)]
-
-
-def _listed(corpora: Iterable[str]) -> str:
-    return ", ".join(map(_name, corpora))
 
 
 def _name(corpus: str) -> str:

@@ -10,7 +10,7 @@ from synthetic_results import entry, synthetic
 from experiments import level
 from experiments.candidates import CANDIDATES, parts_of
 from experiments.grid import LEVEL, Run
-from experiments.level import best_on_dev, how_far, in_words, short_of, tuning, verdict
+from experiments.level import best_on_dev, how_far, in_words, ingredients, short_of, tuning, verdict
 from experiments.reading import Results, Score, Setting, read_paper
 from experiments.statistics import Evidence
 
@@ -39,16 +39,17 @@ def _tuned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     given = evidence(*(Run("weibo", "tuned", "mcrf", seed) for seed in (1, 2)))
     rows = {row[0]: row[1:] for row in how_far(given).rows}
-    paper, main, ours, encoder, tried = rows["Weibo"]
+    paper, main, ours, encoder, begun, tried = rows["Weibo"]
     assert paper == Score(72.4, 66.5)
     assert main == given.results.score(Setting("weibo", "uer"), "MCRF-training")
     assert isinstance(ours, Score)
     assert ours.runs == 2
     assert encoder == "uer+words+lstm1"
+    assert begun == "-"
     assert tried == 3
-    assert rows["Weibo, tuned+msra"][2:] == (None, None, None)
-    assert rows["MSRA"][2:] == (None, None, None)
-    assert rows["ATIS"][2:] == ("-", "-", "-")
+    assert rows["Weibo, tuned+msra"][2:] == (None,) * 4
+    assert rows["MSRA"][2:] == (None,) * 4
+    assert rows["ATIS"][2:] == ("-",) * 4
     assert len(rows) == len(LEVEL) + 2
 
 
@@ -71,27 +72,27 @@ def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_ow
 ) -> None:
     entry = {"settings": CANDIDATES["weibo", "tuned+msra"][1], "tried": []}
     given = evidence(*(Run("weibo", encoder, "mcrf", 1) for encoder in ("tuned", "tuned+msra")))
-    assert "Begun" not in how_far(given).note
-    assert "adapted" not in how_far(given).note
+    assert dict(ingredients(given).rows) == {"all": None}
     monkeypatch.setattr(level, "tuned", lambda: TUNED | {"weibo/tuned+msra": entry})
     table = how_far(given)
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["Weibo"][2] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][2] == given.results.score(Setting("weibo", "tuned+msra"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][3] == "uer-adapted+lstm1"
-    assert "Begun with a tagger trained on MSRA: *Weibo, tuned+msra*. Such a tagger has seen more text" in table.note
-    assert "*uer-adapted* is uer-zh-L2-H512 that has first read train of MSRA, Weibo, Resume 20 times" in table.note
-    assert "*minilm-adapted*" not in table.note
+    assert rows["Weibo, tuned+msra"][4] == "MSRA"
+    said = "`uer-zh-L2-H512`, trained to guess hidden pieces of train of MSRA, Weibo, Resume, 20 times over"
+    assert dict(ingredients(given).rows) == {"uer-adapted": said}
     assert "begun with msra-tagger-adapted, hidden 300" in in_words(entry["settings"])
     assert "adversarial 0.3" in in_words(entry["settings"])
 
 
 def test_a_recipe_that_sees_the_sentences_around_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "context" not in how_far(evidence()).note
     [recipe, *_] = [each for each in CANDIDATES["conll2003", "tuned"] if each["encoder"].get("context") == 64]
     monkeypatch.setattr(level, "tuned", lambda: {"conll2003/tuned": {"settings": recipe, "tried": []}})
     table = how_far(evidence())
-    assert "*context64* sees 64 words on either side of a sentence" in table.note
+    assert dict(ingredients(evidence()).rows)["context64"] == (
+        "64 words on either side of a sentence, in dev and test too"
+    )
     assert "context64" in {row[0]: row[4] for row in table.rows}["CoNLL2003"]  # type: ignore[operator]
 
 
