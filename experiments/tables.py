@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -82,15 +83,14 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
 
 def markdown(table: Table) -> str:
     """The table in Markdown; the first column names the row."""
-    rules = [
-        "---" if all(isinstance(row[place], str) for row in table.rows) else "---:"
-        for place in range(len(table.columns))
-    ]
+    rules = ["---" if _words(table, place) else "---:" for place in range(len(table.columns))]
     lines: list[Sequence[str]] = [table.columns, rules]
     lines += [tuple(text(cell).replace("|", "\\|") for cell in row) for row in table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
+LONG = 60
+"""Characters of a cell that is more than a line."""
 _LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}"}
 _LATEX |= {
     "±": r"$\pm$",
@@ -101,14 +101,23 @@ _LATEX |= {
 }
 
 
+def _words(table: Table, place: int) -> bool:
+    """Whether a column holds words alone, and is read from the left."""
+    return all(isinstance(row[place], str) for row in table.rows)
+
+
 def latex(table: Table) -> str:
-    """The table in LaTeX, for the package booktabs."""
+    """The table in LaTeX, for the package booktabs; columns of long text are broken into lines."""
 
     def line(cells: Sequence[str]) -> str:
-        return " & ".join("".join(_LATEX.get(letter, letter) for letter in cell) for cell in cells) + r" \\"
+        escaped = ("".join(_LATEX.get(letter, letter) for letter in cell) for cell in cells)
+        return re.sub("`(.*?)`", r"\\texttt{\1}", " & ".join(escaped)) + r" \\"
 
-    body = [line([text(cell) for cell in row]) for row in table.rows]
-    top = [f"% {table.title}", f"\\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule"]
+    written = [[text(cell) for cell in row] for row in table.rows]
+    longest = [max(map(len, column)) for column in zip(*written, strict=True)]
+    kinds = ["p{8cm}" if size > LONG else "l" if _words(table, place) else "r" for place, size in enumerate(longest)]
+    body = [line(row) for row in written]
+    top = [f"% {table.title}", f"\\begin{{tabular}}{{{''.join(kinds)}}}", r"\toprule"]
     return "\n".join([*top, line(table.columns), r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
 
 

@@ -75,6 +75,12 @@ def test_a_table_in_latex_escapes_its_text() -> None:
     assert r"50 \% & not run & not run \\" in latex(TABLE)
 
 
+def test_a_table_of_words_in_latex_is_read_from_the_left_and_broken_where_it_is_long() -> None:
+    written = latex(Table("words", "", ("a", "b", "c"), (("x", "y", "run `page` " + "and so on " * 9), ("x", 3, "z"))))
+    assert r"\begin{tabular}{lrp{8cm}}" in written
+    assert r"x & y & run \texttt{page} and so on" in written
+
+
 def test_a_table_in_csv_keeps_what_was_measured() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(TABLE))))
     assert rows[0] == {
