@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.claims import LINKS, Claim
-from experiments.grid import OF_THE_PAPERS_SIZE
+from experiments.grid import OF_THE_PAPERS_SIZE, WITHOUT_WEIGHTS
 from experiments.level import how_far, ingredients, tuning
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import Comparison, Evidence, compare_all, rank_correlation, tally
@@ -34,12 +34,13 @@ def significance(evidence: Evidence) -> Table:
     return _links("significance", "Significance", settings, [evidence.gains(*pair) for pair in LINKS.values()])
 
 
-def significance_at_the_papers_size(evidence: Evidence) -> Table:
-    """The same with an encoder of the paper's kind and size."""
-    settings = {CORPORA[corpus]: Setting(corpus, encoder) for corpus, encoder in OF_THE_PAPERS_SIZE.items()}
+def significance_of_others(evidence: Evidence) -> Table:
+    """The same with an encoder of the paper's size, and with none that was pretrained."""
+    others = [*OF_THE_PAPERS_SIZE.items(), *WITHOUT_WEIGHTS.items()]
+    settings = {str(Setting(*each)): Setting(*each) for each in others}
     chosen = list(settings.values())
     found = [compare_all(evidence.results, chosen, first=low, second=high) for low, high in LINKS.values()]
-    return _links("bert_significance", "Significance with BERT-base", settings, found)
+    return _links("other_significance", "With a BERT-base, and with no pretrained encoder", settings, found)
 
 
 def _links(
@@ -52,7 +53,7 @@ def _links(
     columns = ("", *(f"{high} over {low}" for low, high in LINKS.values()))
     note = (
         "Points of test F1, mean over the seeds [95 % interval over seeds and sentences]. The p-value is the larger of "
-        "one over sentences and one over seeds, corrected for the number of corpora after Holm."
+        "one over sentences and one over seeds, corrected for the number of rows after Holm."
     )
     return Table(key, title, columns, (*rows, ("better / level / worse", *last)), note)
 
@@ -241,7 +242,7 @@ def beyond_tables(evidence: Evidence) -> list[Table]:
     made = (
         significance,
         of_the_papers_size,
-        significance_at_the_papers_size,
+        significance_of_others,
         levels,
         how_far,
         ingredients,

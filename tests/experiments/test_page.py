@@ -14,7 +14,7 @@ from small_corpus import SMALL, corpus
 from synthetic_results import synthetic, write
 
 from experiments import figures, page, run
-from experiments.beyond import significance_at_the_papers_size
+from experiments.beyond import significance_of_others
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
 from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, main_setting, ratios, read_paper
 from experiments.statistics import Evidence
@@ -105,14 +105,16 @@ def test_main_cells_are_best_mean_and_deviation_over_seeds() -> None:
     assert table.rows[-1] == ("seeds", 10, "5")
 
 
-def test_an_encoder_of_the_papers_size_is_judged_by_itself() -> None:
-    found = Results.of({entry["name"]: entry for entry in synthetic(("bert",), size=40)})
-    table = significance_at_the_papers_size(Evidence(found, PAPER))
-    assert [row[0] for row in table.rows] == ["MSRA", "Resume", "Weibo", "better / level / worse"]
+def test_other_encoders_are_judged_by_themselves() -> None:
+    found = Results.of({entry["name"]: entry for entry in synthetic(("bert", "small"), size=40)})
+    table = significance_of_others(Evidence(found, PAPER))
+    names = ["MSRA, bert-zh", "Resume, bert-zh", "Weibo, bert-zh"]
+    names += [f"{corpus}, lstm1" for corpus in ("ATIS", "Weibo", "SNIPS", "Resume")]
+    assert [row[0] for row in table.rows] == [*names, "better / level / worse"]
     assert all(cell.p_corrected is not None for row in table.rows[:-1] for cell in row[1:])
-    assert all(sum(map(int, cell.split(" / "))) == 3 for cell in table.rows[-1][1:])
+    assert all(sum(map(int, cell.split(" / "))) == len(names) for cell in table.rows[-1][1:])
     # The main encoders are none of them.
-    assert significance_at_the_papers_size(Evidence(SOME, PAPER)).rows[0] == ("MSRA", None, None, None, None)
+    assert significance_of_others(Evidence(SOME, PAPER)).rows[0] == (names[0], None, None, None, None)
 
 
 def test_the_strategies_are_those_of_the_paper() -> None:
