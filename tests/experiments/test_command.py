@@ -10,6 +10,12 @@ from experiments import adapt, first, from_onnx, lexicon, page, run, tune
 from experiments.command import Main
 
 
+@pytest.fixture(autouse=True)
+def _no_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MASKEDCRF_CORPORA", "MASKEDCRF_ENCODERS"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.mark.parametrize(
     ("main", "given", "said"),
     [

@@ -122,9 +122,10 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
 def _read(data: Data, name: str, settings: Settings) -> list[Sentence]:
     """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
     read = read_data(data, settings.data, settings.the_scheme(settings.file_scheme))
-    sentences = _labelled([sentence for sentence in read if sentence.tokens], name)
+    sentences = [sentence for sentence in read if sentence.tokens]
     if not sentences:
         raise DataError(f"{_named(data, name)}: no sentence in it; {name} needs at least one with its tags")
+    _check_tags(sentences, name)
     return list(in_context(sentences, settings.encoder.context))
 
 
@@ -134,8 +135,8 @@ def _named(data: Data, name: str) -> str:
     return ",".join(str(part) for part in parts if isinstance(part, str | Path)) or name
 
 
-def _labelled(sentences: list[Sentence], name: str) -> list[Sentence]:
-    """The same sentences; one without tags is refused, and one with too few or too many."""
+def _check_tags(sentences: list[Sentence], name: str) -> None:
+    """A sentence without tags is refused, and one with too few or too many."""
     for sentence in sentences:
         if sentence.tags is None:
             raise DataError(f"{sentence.where(0)}: {name} needs tags; give the sentence its own, or their column")
@@ -143,7 +144,6 @@ def _labelled(sentences: list[Sentence], name: str) -> list[Sentence]:
             raise DataError(
                 f"{sentence.where(0)}: {len(sentence.tokens)} tokens but {len(sentence.tags)} tags; give each one"
             )
-    return sentences
 
 
 def _warn_of_unknown(sentences: Sequence[Sentence], name: str, types: Iterable[str], scheme: Scheme) -> None:
