@@ -182,6 +182,10 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
         varied(BERT["msra"], "bert-wide+lexicon", epochs=4, start="{folder}/bert-people-tagger"),
     ),
     "pos-tagger": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=5)),
+    "chunk-tagger": (
+        "chunks",
+        varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=3, start="{folder}/pos-tagger"),
+    ),
 }
 """Taggers for others to begin with, which `experiments.first` makes: the corpus, whose train each has seen with its
 tags, and the recipe, which may begin with another."""
@@ -195,6 +199,7 @@ DEEP_BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger-deep", "parts
 BERT_NEWS: dict[str, Any] = {"start": "{folder}/bert-people-tagger", "parts": "bert-wide+lexicon"}
 BERT_BOTH: dict[str, Any] = {"start": "{folder}/bert-msra-tagger", "parts": "bert-wide+lexicon"}
 POS: dict[str, Any] = {"start": "{folder}/pos-tagger", "parts": "minilm-adapted60"}
+CHUNKS: dict[str, Any] = {"start": "{folder}/chunk-tagger", "parts": "minilm-adapted60"}
 LOW, LOWEST = (1e-4, 0.9, 1e-3), (5e-5, 0.9, 1e-3)
 # The LSTM of the MSRA tagger fits where nothing stands beside the transformer.
 WEIBO = varied(BEST_DRAWN["weibo"]) | {"encoder": {**together("uer+lstm1"), "dropout": 0.3, "lstm_hidden": 300}}
@@ -246,6 +251,9 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
         (
             {**BERT_BOTH, "adversarial": 0.3},
             {**BERT_BOTH, "adversarial": 1.0, "rates": (3e-5, 0.9, 1e-3)},
+            {"parts": "bert-wide+lexicon+context64", "adversarial": 0.3},
+            {"parts": "bert-wide+lexicon", "adversarial": 0.3, "scheme": "BIOES"},
+            {"parts": "bert-wide+lexicon", "adversarial": 0.3, "average": 0.998, "epochs": 12},
             {"parts": "bert-wide+lexicon", "adversarial": 0.3},
             {},
         ),
@@ -253,6 +261,8 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("weibo", "tuned+bert"): (
         BERT["weibo"],
         (
+            {**BERT_BOTH, "adversarial": 1.0, "scheme": "BIOES"},
+            {**BERT_BOTH, "adversarial": 0.3, "rates": (3e-5,), "scheme": "BIOES"},
             {**BERT_BOTH, "adversarial": 1.0},
             {**BERT_BOTH, "adversarial": 0.3, "rates": (3e-5,)},
             {"parts": "bert-wide+lexicon", "adversarial": 1.0},
@@ -273,7 +283,15 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ),
     ("conll2000", "tuned+more"): (
         BEST_DRAWN["conll2000"],
-        ({**POS, "adversarial": 0.3, "epochs": 6}, POS, {**POS, "rates": LOW}),
+        (
+            {**CHUNKS, "adversarial": 0.3, "epochs": 6},
+            {**CHUNKS, "rates": LOW},
+            {**POS, "adversarial": 0.3, "epochs": 6, "scheme": "BIOES"},
+            {**POS, "adversarial": 1.0, "epochs": 6},
+            {**POS, "adversarial": 0.3, "epochs": 6},
+            POS,
+            {**POS, "rates": LOW},
+        ),
     ),
     ("weibo", "tuned"): (
         BEST_DRAWN["weibo"],
@@ -353,7 +371,8 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
         ),
     ),
 }
-"""What is tried about the best so far: adversarial steps, an encoder that has read the texts, the sentences around.
+"""What is tried about the best so far: adversarial steps, an encoder that has read the texts, the sentences around,
+another scheme inside.
 Apart from these, since they know more than the corpora say: beginning with a tagger of MSRA; and `more`, a lexicon, an
 encoder that has read other texts too or was made deeper, beginning with a tagger of words or parts of speech."""
 

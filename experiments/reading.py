@@ -117,7 +117,7 @@ class Results:
     def views(self, setting: Setting, variant: str, part: str = "test") -> dict[int, dict[str, Any]]:
         """One of the paper's rows: what was measured of it, by seed."""
         head, view = READINGS[variant]
-        return {seed: run[part]["views"][view] for seed, run in self.of_head(setting, head).items()}
+        return {seed: run[part]["views"][view] for seed, run in self.of_head(setting, head).items() if run[part]}
 
     def f1(self, setting: Setting, variant: str, part: str = "test") -> dict[int, float]:
         """F1 by seed."""
@@ -130,7 +130,7 @@ class Results:
     def counts(self, setting: Setting, variant: str, part: str = "test") -> dict[int, np.ndarray]:
         """(N, 3) correct, predicted and gold segments of each sentence, by seed."""
         head, view = READINGS[variant]
-        parts = {seed: run[part] for seed, run in self.of_head(setting, head).items()}
+        parts = {seed: run[part] for seed, run in self.of_head(setting, head).items() if run[part]}
         return {
             seed: counts_of(unpack(found["gold"], 1), unpack(found["views"][view]["errors"], 2))
             for seed, found in parts.items()

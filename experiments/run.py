@@ -21,7 +21,17 @@ from typing import Any
 
 from experiments.board import Board
 from experiments.command import command, parser_for
-from experiments.grid import CHOSEN_WHOLE, ENCODERS, FAMILY, FEWEST_STEPS, GROUPS, HEADS, Run, informative_order
+from experiments.grid import (
+    CHOSEN_WHOLE,
+    ENCODERS,
+    FAMILY,
+    FEWEST_STEPS,
+    GROUPS,
+    HEADS,
+    WITH_DEV,
+    Run,
+    informative_order,
+)
 
 RESULTS = Path(__file__).parent / "results"
 TUNED = Path(__file__).parent / "tuned.json"
@@ -37,7 +47,7 @@ def settings_of(run: Run, encoders: str, candidate: dict[str, Any] | None = None
         raise LookupError(f"{run.name}: no encoder chosen yet: python -m experiments.tune --only {run.encoder}")
     if run.share < 1:
         chosen["minimum_steps"] = FEWEST_STEPS
-    return {**chosen, **HEADS[run.head], "seed": run.seed, "scheme": run.scheme, "output_scheme": run.scheme}
+    return {"scheme": run.scheme, "output_scheme": run.scheme, **chosen, **HEADS[run.head], "seed": run.seed}
 
 
 def tuned() -> dict[str, dict[str, Any]]:
@@ -66,13 +76,14 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     if threads:
         torch.set_num_threads(threads)
     corpus = corpus_of(run.corpus, corpora)
-    train = corpus.train if run.share == 1 else part_of(corpus.train, run.share, seed=0)
+    train, dev = (corpus.train + corpus.dev, None) if run.encoder in WITH_DEV else (corpus.train, corpus.dev)
+    train = train if run.share == 1 else part_of(train, run.share, seed=0)
     settings = settings_of(run, encoders)
-    reading = {"file_scheme": corpus.scheme, "gold": policy_of(corpus)}
+    reading = {"file_scheme": corpus.scheme, "gold": policy_of(corpus), "dev_fraction": 0}
     # CRF and MCRF start from the same weights: one of them says what both begin with.
-    initial = initial_mass(train, corpus.dev, corpus.test, **reading, **settings) if run.head != "mcrf" else None
+    initial = initial_mass(train, dev, corpus.test, **reading, **settings) if run.head != "mcrf" else None
     started = time.perf_counter()
-    tagger = Tagger.train(train, corpus.dev, bar=False, **reading, **settings)
+    tagger = Tagger.train(train, dev, bar=False, **reading, **settings)
     seconds = time.perf_counter() - started
     where = torch.cuda.get_device_name() if tagger.model.device.type == "cuda" else platform.machine()
     return {
@@ -91,11 +102,11 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
         "version": __version__,
         "settings": _without_paths(settings, encoders),
         "seconds": round(seconds, 1),
-        "sentences": {"train": len(train), "dev": len(corpus.dev), "test": len(corpus.test)},
+        "sentences": {"train": len(train), "dev": len(dev or ()), "test": len(corpus.test)},
         "initial": {"illegal_mass": initial},
         "best_epoch": tagger.record.epoch,
         "epochs": [_epoch(entry) for entry in tagger.history],
-        "dev": measure(tagger, corpus.dev, corpus.scheme, run.head),
+        "dev": measure(tagger, dev, corpus.scheme, run.head) if dev else None,
         "test": measure(tagger, corpus.test, corpus.scheme, run.head),
     }
 
@@ -106,9 +117,10 @@ def policy_of(corpus: Any) -> str:
 
 
 def _epoch(entry: dict[str, Any]) -> list[float]:
-    """Train loss, dev loss, dev F1 and illegal % of one epoch, rounded."""
-    dev = entry["dev"]
-    return [round(float(value), 4) for value in (entry["loss"], dev["loss"], dev["retain"]["f1"], dev["illegal"])]
+    """Train loss, and where there is a dev its loss, F1 and illegal %, of one epoch, rounded."""
+    dev = entry.get("dev")
+    found = (entry["loss"], dev["loss"], dev["retain"]["f1"], dev["illegal"]) if dev else (entry["loss"],)
+    return [round(float(value), 4) for value in found]
 
 
 def _without_paths(settings: dict[str, Any], encoders: str) -> Any:
@@ -136,9 +148,8 @@ def finished(folder: Path) -> dict[str, dict[str, Any]]:
 
 def superseded(entry: dict[str, Any]) -> bool:
     """Whether a run's recipe was chosen whole by tuning, and is not the one that is chosen now."""
-    encoder = entry["run"]["encoder"]
-    chosen = tuned().get(f"{entry['run']['corpus']}/{encoder}", {}).get("settings", {})
-    return encoder in CHOSEN_WHOLE and not chosen.items() <= entry["settings"].items()
+    run = Run(**entry["run"])
+    return run.encoder in CHOSEN_WHOLE and settings_of(run, "{folder}") != entry["settings"]
 
 
 def drop(folder: Path, names: set[str]) -> None:

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     seen = [Sentence(tuple("他说这一段早已在测试之中了,不能学"))]
-    columns = (("He", "left"), ("PRP", "VBD"), ("B-NP", "B-VP"))
+    columns = (("He", "left"), ("PRP", "VBD"), ("I-NP", "I-VP"))
     english = [Sentence(("He", "left"), columns[2], columns=columns)]
     corpora = {name: SimpleNamespace(train=english, dev=english[:1], test=[]) for name in ENGLISH_TEXTS}
     corpora |= {name: SimpleNamespace(train=[], dev=[], test=seen) for name in CHINESE_TEXTS}
@@ -63,6 +63,11 @@ def test_parts_of_speech_stand_in_the_second_column(folder: str) -> None:
     corpus = extra.corpus_of("pos", folder)
     assert [each.tags for each in corpus.train] == [("B-PRP", "B-VBD")] * 2
     assert len(corpus.dev) == 2
+
+
+def test_chunks_of_the_third_column_are_read_as_iob1(folder: str) -> None:
+    corpus = extra.corpus_of("chunks", folder)
+    assert [each.tags for each in (*corpus.train, *corpus.dev)] == [("B-NP", "B-VP")] * 2
 
 
 def test_reviews_are_read_without_blanks_and_a_missing_file_is_named(folder: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from synthetic_results import synthetic, write
 from experiments import figures, page, run
 from experiments.beyond import significance_of_others
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
-from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, main_setting, ratios, read_paper
+from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, Setting, main_setting, ratios, read_paper
 from experiments.statistics import Evidence
 from experiments.tables import (
     Number,
@@ -235,6 +235,24 @@ def test_a_real_run_has_all_that_tables_and_figures_ask_for(
     assert len(line["epochs"]) == 1
     assert ("calibration" in line["test"]) == (head == "mcrf")
     assert page.compose(Evidence(results, PAPER), TABLE, [], ours=[], shown={})  # one run of one head is a page, too
+
+
+def test_a_run_that_learns_dev_too_keeps_its_last_epoch_and_says_nothing_of_dev(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    small = SimpleNamespace(train=corpus(24), dev=corpus(6, seed=1), test=corpus(8, seed=2), scheme="BIO", gold="error")
+    monkeypatch.setattr(run, "corpus_of", lambda name, folder: small)
+    monkeypatch.setattr(run, "tuned", lambda: {"weibo/tuned+bert": {"settings": {**SMALL, "epochs": 3}}})
+    line = run.execute(Run("weibo", "tuned+bert+dev", "mcrf", 1), "", "")
+    assert line["sentences"] == {"train": 30, "dev": 0, "test": 8}
+    assert (line["best_epoch"], line["dev"]) == (3, None)
+    assert [len(epoch) for epoch in line["epochs"]] == [1, 1, 1]
+    run.append(tmp_path, line)
+    results = Results.read(tmp_path)
+    setting = Setting("weibo", "tuned+bert+dev")
+    assert list(results.f1(setting, "MCRF-training")) == [1]
+    assert not results.f1(setting, "MCRF-training", "dev")
+    assert page.compose(Evidence(results, PAPER), TABLE, [], ours=[], shown={})
 
 
 def test_runs_that_need_weights_are_left_out_without_a_folder(capsys: pytest.CaptureFixture[str]) -> None:

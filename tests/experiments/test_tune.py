@@ -166,6 +166,12 @@ def test_a_tuned_run_takes_its_whole_recipe_from_what_was_chosen(
         run.settings_of(Run("msra", "tuned", "mcrf", 3), "")
 
 
+def test_a_recipe_may_have_a_scheme_of_its_own_inside() -> None:
+    recipe = varied(BEST_DRAWN["weibo"], scheme="BIOES")
+    settings = run.settings_of(Run("weibo", "tuned", "mcrf", 1), "", recipe)
+    assert (settings["scheme"], settings["output_scheme"]) == ("BIOES", "BIO")
+
+
 def test_every_candidate_is_a_setting_and_none_stands_twice() -> None:
     for (corpus_name, encoder), candidates in CANDIDATES.items():
         for candidate in candidates:
@@ -216,8 +222,8 @@ def test_every_folder_that_a_recipe_names_is_one_that_can_be_had() -> None:
 
 def test_the_group_of_levels_is_of_the_head_that_chose_its_settings() -> None:
     assert [each.head for each in GROUPS["level"]] == [tune.CHOSEN_BY[each.encoder] for each in GROUPS["level"]]
-    assert len(GROUPS["level"]) == 80
-    assert {(each.corpus, each.encoder) for each in GROUPS["level"]} <= set(CANDIDATES)
+    assert len(GROUPS["level"]) == 115
+    assert {(each.corpus, FAMILY.get(each.encoder, each.encoder)) for each in GROUPS["level"]} <= set(CANDIDATES)
     assert all(run.pretrained(each) for each in GROUPS["level"])
 
 
@@ -238,10 +244,11 @@ def test_committed_runs_of_tuned_encoders_were_made_as_chosen() -> None:
 
 def test_runs_of_a_recipe_given_up_are_dropped_and_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runs = [Run("weibo", encoder, "mcrf", seed) for encoder in ("tuned", "uer") for seed in (1, 2)]
-    chosen = {"weibo/tuned": {"settings": {"batch": 8}}, "weibo/uer": {"settings": {"batch": 8}}}
-    monkeypatch.setattr(run, "tuned", lambda: chosen)
-    for each, batch in zip(runs, (8, 9, 9, 9), strict=True):
-        run.append(tmp_path, {"name": each.name, "run": each.as_dict(), "settings": {"batch": batch}})
+    recipe = CANDIDATES["weibo", "tuned"][-1]
+    monkeypatch.setattr(run, "tuned", lambda: {"weibo/tuned": {"settings": recipe}})
+    for each, more in zip(runs, ({}, {"adversarial": 0.3}, {}, {"batch": 9}), strict=True):
+        settings = run.settings_of(each, "{folder}") | more
+        run.append(tmp_path, {"name": each.name, "run": each.as_dict(), "settings": settings})
     begun: list[Run] = []
     monkeypatch.setattr(run, "in_processes", lambda missing, *rest: begun.extend(missing) or [])
     monkeypatch.setattr(run, "Board", MagicMock(return_value=MagicMock(failed=0)))
