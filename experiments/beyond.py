@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from experiments.claims import LINKS, Claim
 from experiments.grid import OF_THE_PAPERS_SIZE, WITHOUT_WEIGHTS
-from experiments.level import how_far, ingredients, tuning
+from experiments.level import how_far, ingredients, scheme_inside, tuning, without_the_cut
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import Comparison, Evidence, compare_all, rank_correlation, tally
 from experiments.tables import NOT_RUN, NOT_THERE, TEST_F1, Cell, Number, Probability, Table, number, of_the_papers_size
@@ -245,6 +245,8 @@ def beyond_tables(evidence: Evidence) -> list[Table]:
         significance_of_others,
         levels,
         how_far,
+        without_the_cut,
+        scheme_inside,
         ingredients,
         illegal_mass,
         edges,

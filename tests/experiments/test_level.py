@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +11,19 @@ from synthetic_results import entry, synthetic
 from experiments import level
 from experiments.candidates import CANDIDATES, parts_of
 from experiments.grid import LEVEL, Run
-from experiments.level import best_on_dev, how_far, in_words, ingredients, short_of, tuning, verdict
+from experiments.level import (
+    best_on_dev,
+    how_far,
+    in_words,
+    ingredients,
+    scheme_inside,
+    short_of,
+    tuning,
+    verdict,
+    without_the_cut,
+)
 from experiments.reading import Results, Score, Setting, read_paper
+from experiments.run import corpus_of
 from experiments.statistics import Evidence
 
 WEIBO = [each for each in CANDIDATES["weibo", "tuned"] if parts_of(each["encoder"]) == "uer+words+lstm1"]
@@ -94,6 +106,43 @@ def test_a_recipe_that_sees_the_sentences_around_says_so(monkeypatch: pytest.Mon
         "64 words on either side of a sentence, in dev and test too"
     )
     assert "context64" in {row[0]: row[4] for row in table.rows}["CoNLL2003"]  # type: ignore[operator]
+
+
+def test_a_scheme_inside_is_set_against_the_same_recipe_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {**WEIBO[0], "scheme": "BIOES"}
+    scores = [{"dev_f1": f1, "seed": seed, "settings": other} for seed, f1 in ((100, 61.0), (101, 66.0), (102, 99.0))]
+    alone = {"dev_f1": 70.0, "seed": 100, "settings": {**WEIBO[1], "batch": 1, "scheme": "BIOES"}}
+    assert scheme_inside(evidence()).rows == (("all", *[None] * 5),)
+    tried = [*TUNED["weibo/tuned"]["tried"], *scores, alone]
+    monkeypatch.setattr(level, "tuned", lambda: {"weibo/tuned": {"settings": other, "tried": tried}})
+    [(name, _, before, after, gain, seeds)] = scheme_inside(evidence()).rows
+    assert name == "Weibo, tuned"
+    assert [number.value for number in (before, after, gain)] == [62.0, 63.5, 1.5]  # type: ignore[union-attr]
+    assert seeds == 2, "those that both have run with"
+    assert "BIOES inside" in in_words(other)
+
+
+def test_sentences_that_the_authors_cut_are_left_out_by_their_numbers() -> None:
+    given = evidence()
+    setting = Setting("weibo", "uer")
+    [first, *_] = given.results.counts(setting, "MCRF-training").values()
+    wrong = [number for number, (correct, found, gold) in enumerate(first) if not correct == found == gold]
+    paper = {**given.paper, "cut_at_128_pieces": {"weibo": wrong}}
+    rows = {row[0]: row[1:] for row in without_the_cut(Evidence(given.results, paper)).rows}
+    cut, whole, rest, mark = rows["Weibo, uer"]
+    assert cut == len(wrong) > 0
+    assert whole == given.results.score(setting, "MCRF-training")
+    assert isinstance(rest, Score)
+    assert rest.best == 100, "the first run has nothing wrong left"
+    assert mark == Score(72.4, 66.5)
+    assert rows["Weibo, tuned+bert"][1:3] == (None, None)
+
+
+@pytest.mark.corpora
+def test_the_sentences_that_the_authors_cut_are_those_of_more_than_126_characters(corpora: Path) -> None:
+    for name, numbers in read_paper()["cut_at_128_pieces"].items():
+        test = corpus_of(name, str(corpora)).test
+        assert numbers == [number for number, sentence in enumerate(test) if len(sentence) > 126]
 
 
 def test_without_results_nothing_is_said_to_be_reached_or_missed() -> None:
