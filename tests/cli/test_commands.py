@@ -242,6 +242,16 @@ def test_bad_input_is_one_line_and_code_2(capsys, tmp_path, command):
         assert err.startswith(f"maskedcrf: {message}")
 
 
+@pytest.mark.parametrize("command", ["evaluate", "audit"])
+def test_words_read_as_gold_say_which_columns_were_read(capsys, tmp_path, command):
+    path = tmp_path / "one"
+    path.write_text("EU B-ORG\n")
+    code, out, err = run(capsys, command, path)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "tag 'EU' does not fit BIO" in err
+    assert "gold is read from column -2 (--gold-column), predictions from -1 (--predicted-column)" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -39,7 +39,7 @@ def run(
       maskedcrf audit predictions.conll
       maskedcrf audit --scheme BIOES --json predictions.conll
     """
-    from maskedcrf.cli.streams import chunks, column, note, print_json
+    from maskedcrf.cli.streams import chunks, column, note, print_json, sides_read
     from maskedcrf.evaluation.audit import Audit, audit
     from maskedcrf.evaluation.check import located
     from maskedcrf.tags.scheme import Scheme
@@ -48,7 +48,7 @@ def run(
     total = Audit({}, scheme_.name, ",".join(files))
     for chunk in chunks(files, comment=comment, keep_docstart=True):
         sides = column(chunk, gold_column), column(chunk, predicted_column)
-        with located(chunk):
+        with located(chunk, sides_read(gold_column, predicted_column)):
             total += audit(*sides, scheme=scheme_)
     if as_json:
         print_json(total.to_dict())

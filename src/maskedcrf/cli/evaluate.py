@@ -46,7 +46,7 @@ def run(
       maskedcrf evaluate predictions.conll
       maskedcrf evaluate --scheme BIOES --strategy both --json dev.conll test.conll.gz
     """
-    from maskedcrf.cli.streams import chunks, column, note, print_json
+    from maskedcrf.cli.streams import chunks, column, note, print_json, sides_read
     from maskedcrf.evaluation.check import located
     from maskedcrf.evaluation.conlleval import Evaluation
     from maskedcrf.evaluation.counts import Counts, count
@@ -59,7 +59,7 @@ def run(
     totals = {rule: Counts() for rule in rules}
     for chunk in chunks(files, comment=comment, keep_docstart=True):
         sides = column(chunk, gold_column), column(chunk, predicted_column)
-        with located(chunk):
+        with located(chunk, sides_read(gold_column, predicted_column)):
             for rule in rules:
                 totals[rule] += count(*sides, scheme=scheme_, strategy=rule)
     results = {rule: Evaluation(total, scheme_.name, rule, ",".join(files)) for rule, total in totals.items()}

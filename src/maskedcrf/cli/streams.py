@@ -53,6 +53,11 @@ def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:
     return [sentence.columns[number] for sentence in sentences]
 
 
+def sides_read(gold: int, predicted: int) -> str:
+    """Where both sides' tags were read, for whoever has them elsewhere."""
+    return f"gold is read from column {gold} (--gold-column), predictions from {predicted} (--predicted-column)"
+
+
 def note(message: str) -> None:
     """Tell the user something that is not part of the answer."""
     print(f"maskedcrf: {message}", file=sys.stderr)

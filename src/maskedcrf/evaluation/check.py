@@ -64,10 +64,11 @@ def check(sentences: Iterable[Sentence], scheme: str | Scheme) -> Checked:
 
 
 @contextmanager
-def located(sentences: Sequence[Sentence]) -> Iterator[None]:
-    """Within it, a tag that the scheme does not know is reported with the file:line of its sentence."""
+def located(sentences: Sequence[Sentence], remedy: str = "") -> Iterator[None]:
+    """Within it, a tag that the scheme does not know is reported with the file:line of its sentence, and a remedy."""
     try:
         yield
     except UnknownTagError as error:
         where = sentences[error.sentence].where(error.position)
-        raise DataError(f"{where}: {error.reason}; maskedcrf check names schemes that fit") from error
+        remedies = [*([remedy] if remedy else []), "maskedcrf check names schemes that fit"]
+        raise DataError("; ".join([f"{where}: {error.reason}", *remedies])) from error
