@@ -152,14 +152,12 @@ def scheme_inside(_: Evidence) -> Table:
         corpus, encoder = name.split("/")
         tried = [(json.loads(recipe), scores) for recipe, scores in by_settings(entry["tried"]).items()]
         for recipe, inside in tried:
-            scheme = recipe.get("scheme")
-            same = [scores for other, scores in tried if scheme and {**other, "scheme": scheme} == recipe]
-            for plain in (scores for scores in same if scores is not inside):
+            outside = {key: value for key, value in recipe.items() if key != "scheme"}
+            for plain in (scores for other, scores in tried if other == outside != recipe):
                 seeds = plain.keys() & inside.keys()
                 before, after = (fmean(scores[seed] for seed in seeds) for scores in (plain, inside))
-                gain = Number(after - before, "+.1f")
-                setting = str(Setting(corpus, encoder))
-                rows.append((setting, recipe.get("adversarial"), Number(before), Number(after), gain, len(seeds)))
+                found = (Number(before), Number(after), Number(after - before, "+.1f"))
+                rows.append((str(Setting(corpus, encoder)), recipe.get("adversarial"), *found, len(seeds)))
     columns = ("", "adversarial", "BIO", "BIOES", "gain", "seeds")
     note = (
         "Dev F1 of MCRF-training, mean over the seeds that both ran with: the tagger learns BIOES and gives out the "
