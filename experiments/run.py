@@ -32,6 +32,7 @@ from experiments.grid import (
     Run,
     informative_order,
 )
+from maskedcrf.errors import MaskedCRFError
 
 RESULTS = Path(__file__).parent / "results"
 TUNED = Path(__file__).parent / "tuned.json"
@@ -44,7 +45,7 @@ def settings_of(run: Run, encoders: str, candidate: dict[str, Any] | None = None
         candidate = tuned().get(f"{run.corpus}/{FAMILY.get(run.encoder, run.encoder)}", {}).get("settings", {})
     chosen = json.loads(json.dumps({**ENCODERS[run.encoder], **candidate}).replace("{folder}", encoders))
     if "encoder" not in chosen:
-        raise LookupError(f"{run.name}: no encoder chosen yet: python -m experiments.tune --only {run.encoder}")
+        raise MaskedCRFError(f"{run.name}: no encoder chosen yet: python -m experiments.tune --only {run.encoder}")
     if run.share < 1:
         chosen["minimum_steps"] = FEWEST_STEPS
     return {"scheme": run.scheme, "output_scheme": run.scheme, **chosen, **HEADS[run.head], "seed": run.seed}

@@ -21,6 +21,7 @@ from experiments.grid import ENCODERS, FAMILY, GROUPS, Run
 from experiments.level import seen_by
 from experiments.reading import CORPORA
 from maskedcrf import Tagger
+from maskedcrf.errors import MaskedCRFError
 from maskedcrf.training.config import Settings
 
 A, B, C, D, E = ({"batch": batch} for batch in (8, 16, 32, 64, 128))
@@ -162,7 +163,7 @@ def test_a_tuned_run_takes_its_whole_recipe_from_what_was_chosen(
     assert settings["encoder"]["transformer"].startswith("some/folder/")
     assert run._without_paths(settings, "some/folder").items() >= chosen.items()
     assert (settings["seed"], settings["mask"]) == (3, "train")
-    with pytest.raises(LookupError, match=r"msra/tuned.*experiments\.tune"):
+    with pytest.raises(MaskedCRFError, match=r"msra/tuned.*experiments\.tune"):
         run.settings_of(Run("msra", "tuned", "mcrf", 3), "")
 
 
