@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from drawing import device
 
 from maskedcrf import Constraints, MaskedCRF
-from maskedcrf.errors import ConstraintError, IllegalPathError, ShapeError
+from maskedcrf.errors import ConstraintError, IllegalPathError, MaskedCRFError, ShapeError
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
@@ -25,11 +29,16 @@ def emissions(backend: str) -> torch.Tensor:
 
 
 def _raised(crf: MaskedCRF, *arguments: torch.Tensor, **named: torch.Tensor) -> None:
-    """Compute a loss; on a GPU the error comes with the next call, once the device is done."""
-    crf(*arguments, **named)
-    if arguments[0].is_cuda:
+    """Compute a loss."""
+    _until_the_device_is_done(arguments[0], lambda: crf(*arguments, **named))
+
+
+def _until_the_device_is_done(emissions: torch.Tensor, ask: Callable[[], object]) -> None:
+    """Ask; on a GPU the error comes with the next call, once the device is done."""
+    ask()
+    if emissions.is_cuda:
         torch.cuda.synchronize()
-        crf(*arguments, **named)
+        ask()
 
 
 @pytest.mark.parametrize(
@@ -87,6 +96,7 @@ def test_gold_outside_the_allowed_set_is_named(crf: MaskedCRF, emissions: torch.
         lambda crf, e, a: crf.sample(e, allowed=a),
         lambda crf, e, a: crf.entropy(e, allowed=a),
         lambda crf, e, a: crf.log_partition(e, allowed=a),
+        lambda crf, e, a: crf.log_prob(e, torch.zeros(2, 3, dtype=torch.long, device=e.device), allowed=a),
         lambda crf, e, a: crf.partial_loss(e, a),
         lambda crf, e, a: crf.span_probability(e, [[], []], allowed=a),
     ],
@@ -95,14 +105,91 @@ def test_a_row_with_no_legal_path_is_an_error_never_nan(crf: MaskedCRF, emission
     allowed = torch.ones(2, 3, 5, dtype=torch.bool, device=emissions.device)
     allowed[1, :, [0, 1, 3]] = False  # only I- tags are left, and none may start
 
-    def ask_until_the_device_is_done() -> None:
-        ask(crf, emissions, allowed)
-        if emissions.is_cuda:
-            torch.cuda.synchronize()
-            ask(crf, emissions, allowed)
-
     with pytest.raises(IllegalPathError, match="row 1: no legal path over its 3 labelled positions"):
-        ask_until_the_device_is_done()
+        _until_the_device_is_done(emissions, lambda: ask(crf, emissions, allowed))
+
+
+def test_what_waits_for_the_device_raises_at_once(crf: MaskedCRF, emissions: torch.Tensor) -> None:
+    allowed = torch.ones(2, 3, 5, dtype=torch.bool, device=emissions.device)
+    allowed[1, 0] = False
+    for ask in (crf.decode, partial(crf.nbest, k=2)):
+        with pytest.raises(IllegalPathError, match="row 1: no legal path"):
+            ask(emissions, allowed=allowed)
+
+
+def test_illegal_mass_is_one_where_only_illegal_paths_are_left_and_an_error_where_none_is(
+    crf: MaskedCRF, emissions: torch.Tensor
+) -> None:
+    allowed = torch.ones(2, 3, 5, dtype=torch.bool, device=emissions.device)
+    allowed[1, 0, [0, 1, 3]] = False  # I- tags are left, and none may start
+    assert crf.illegal_mass(emissions, allowed=allowed)[1] == 1
+    allowed[1, 0] = False
+    with pytest.raises(IllegalPathError, match="row 1: no legal path"):
+        _until_the_device_is_done(emissions, lambda: crf.illegal_mass(emissions, allowed=allowed))
+
+
+@pytest.mark.parametrize("wrong", [{"mask": "on"}, {"backend": "tpu"}, {"weighting": "x"}])
+def test_a_wrong_word_is_of_the_family(wrong: dict[str, str]) -> None:
+    with pytest.raises(MaskedCRFError, match="must be one of"):
+        MaskedCRF(["O"], **wrong)
+
+
+@pytest.mark.parametrize("tags", [5, {0: "O", 1: "B-X"}, "O"])
+def test_tags_of_another_kind_are_told_what_to_give(tags: Any) -> None:
+    with pytest.raises(ConstraintError, match="tags are a list of names in the order of their ids"):
+        MaskedCRF(tags, "BIO")
+
+
+def test_weights_by_name_are_refused() -> None:
+    with pytest.raises(ShapeError, match="weights must be a list"):
+        MaskedCRF(["O"], weights={"O": 0.1})  # type: ignore[arg-type]
+
+
+def test_what_is_no_tensor_is_named(crf: MaskedCRF, emissions: torch.Tensor) -> None:
+    tags = torch.zeros(2, 3, dtype=torch.long)
+    array: Any = np.zeros((2, 3, 5))
+    given: list[tuple[str, dict[str, Any]]] = [
+        ("emissions", {"emissions": array, "tags": tags}),
+        ("tags", {"emissions": emissions, "tags": [[0, 0, 0]] * 2}),
+        ("mask", {"emissions": emissions, "tags": tags, "mask": [[True] * 3] * 2}),
+        ("allowed", {"emissions": emissions, "tags": tags, "allowed": array}),
+    ]
+    for name, arguments in given:
+        with pytest.raises(ShapeError, match=f"{name} must be a tensor, got .*torch.as_tensor"):
+            crf(**arguments)
+
+
+def test_labels_given_as_the_mask_are_refused_where_that_costs_no_waiting() -> None:
+    crf = MaskedCRF(TAGS, scheme="BIO")
+    emissions, labels = torch.zeros(1, 3, 5), torch.tensor([[0, 1, 2]])
+    with pytest.raises(ShapeError, match="Boolean, or of 0 and 1"):
+        crf.decode(emissions, labels)
+    assert crf.decode(emissions, labels.clamp(max=1)) == [crf.decode(emissions[:, 1:])[0]]
+
+
+@pytest.mark.parametrize("spans", [[(0, 1, "PER")], [[(0.5, 1, "PER")]], [[(0, 1)]]])
+def test_a_span_of_another_form_is_named(spans: Any) -> None:
+    with pytest.raises(ShapeError, match=r"row 0: a span is \(start, end, type\)"):
+        MaskedCRF(TAGS, scheme="BIO").span_probability(torch.zeros(1, 3, 5), spans)
+
+
+def test_spans_may_be_of_numpys_integers() -> None:
+    crf, emissions = MaskedCRF(TAGS, scheme="BIO"), torch.zeros(1, 3, 5)
+    [found] = crf.span_probability(emissions, [[(np.int64(0), np.int64(1), "PER")]])
+    assert found.tolist() == crf.span_probability(emissions, [[(0, 1, "PER")]])[0].tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.* is deprecated:DeprecationWarning")
+def test_tracing_is_refused_rather_than_wrong(crf: MaskedCRF, emissions: torch.Tensor) -> None:
+    with pytest.raises(MaskedCRFError, match=r"torch.export or torch.compile"):
+        torch.jit.trace(lambda given: crf.decode_tensor(given), (emissions,), check_trace=False)
+
+
+def test_no_path_asked_for_is_refused(crf: MaskedCRF, emissions: torch.Tensor) -> None:
+    with pytest.raises(MaskedCRFError, match="k must be a whole number and at least 1, got 0"):
+        crf.nbest(emissions, k=0)
+    with pytest.raises(MaskedCRFError, match="n must be a whole number and at least 1, got -1"):
+        crf.sample(emissions, n=-1)
 
 
 def test_log_prob_of_an_illegal_path_is_minus_infinity(crf: MaskedCRF, emissions: torch.Tensor) -> None:
@@ -151,7 +238,7 @@ def test_wrong_words_are_named() -> None:
         MaskedCRF(TAGS, scheme="BIO", backend="tpu")
     with pytest.raises(ValueError, match="reduction must be one of mean, sum, token_mean, none"):
         MaskedCRF(TAGS)(torch.zeros(1, 1, 5), torch.zeros(1, 1, dtype=torch.long), reduction="average")
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="k must be a whole number and at least 1, got 0"):
         MaskedCRF(TAGS).nbest(torch.zeros(1, 1, 5), k=0)
     with pytest.raises(ConstraintError, match="not both"):
         MaskedCRF(Constraints.free(TAGS), scheme="BIO")

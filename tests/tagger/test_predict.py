@@ -129,6 +129,17 @@ def test_a_threshold_finds_exactly_the_segments_above_it(name, threshold, reques
     assert found == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_threshold_finds_in_a_batch_what_it_finds_one_by_one(vague, monkeypatch):
+    texts = [["ann", "north", "bank", "rome"], ["x"], ["rome", "bank"], ["north"] * 7]
+    alone = [vague.predict([text], threshold=0.01)[0].entities for text in texts]
+    monkeypatch.setattr("maskedcrf.tagger.predict.SPANS_AT_ONCE", 3)  # the candidates of a row come in several chunks
+    together = [answer.entities for answer in vague.predict(texts, threshold=0.01)]
+    for one, other in zip(alone, together, strict=True):
+        assert [(entity.tokens, entity.type) for entity in one] == [(entity.tokens, entity.type) for entity in other]
+        assert [entity.probability for entity in one] == pytest.approx([entity.probability for entity in other])
+    assert sum(map(len, alone)) > 3
+
+
 @pytest.mark.parametrize("options", [{"threshold": 0.0}, {"threshold": 1.5}, {"nbest": -1}])
 def test_questions_without_an_answer_are_refused(tagger, options):
     with pytest.raises(MaskedCRFError):
@@ -163,6 +174,14 @@ def test_what_cannot_be_fixed_is_refused_by_name(vague):
         vague.predict(["x", "y"], fixed=[None, {0: "I-PER"}])
     with pytest.raises(MaskedCRFError, match="fixed ends before text 1"):
         vague.predict(["x", "y"], fixed=[None])
+
+
+@pytest.mark.parametrize("texts", [[], ["x"], "x", "x " * 200])
+def test_more_fixed_than_texts_is_refused_after_the_last_text(vague, texts):
+    read = iter([None] * 100)
+    with pytest.raises(MaskedCRFError, match="fixed goes on after the last"):
+        vague.predict(texts, fixed=read, batch_tokens=1)
+    assert len(list(read)) >= 98
 
 
 def test_the_pipeline_form_has_the_keys_of_hugging_face(tagger):

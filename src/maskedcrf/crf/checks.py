@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from maskedcrf.crf import reference
 from maskedcrf.crf.dispatch import Lattice, Reduced
-from maskedcrf.errors import ConstraintError, IllegalPathError, ShapeError
+from maskedcrf.errors import ConstraintError, IllegalPathError, MaskedCRFError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices
 
@@ -22,11 +23,26 @@ from maskedcrf.tags.scheme import TagMatrices
 def one_of(value: str, name: str, choices: Any) -> None:
     """A mode is one of its words."""
     if value not in get_args(choices):
-        raise ValueError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
+        raise MaskedCRFError(f"{name} must be one of {', '.join(get_args(choices))}, got {value!r}")
+
+
+def at_least_one(value: object, name: str) -> None:
+    """A number of paths is one or more."""
+    if not isinstance(value, Integral) or int(value) < 1:
+        raise MaskedCRFError(f"{name} must be a whole number and at least 1, got {value!r}")
+
+
+def tensor(given: object, name: str) -> None:
+    """Arrays and lists are not taken for tensors, which say on which device they are."""
+    if not isinstance(given, Tensor):
+        raise ShapeError(f"{name} must be a tensor, got {type(given).__name__}: write torch.as_tensor({name})")
 
 
 def emissions(given: Tensor, size: int, device: torch.device) -> Tensor:
     """Emissions (B, T, D) in float32 or wider."""
+    tensor(given, "emissions")
+    if torch.jit.is_tracing():  # type: ignore[no-untyped-call, attr-defined]
+        raise MaskedCRFError("torch.jit.trace would keep the paths of its example: use torch.export or torch.compile")
     if given.ndim != 3 or given.shape[2] != size:
         raise ShapeError(f"emissions must be (B, T, {size}), got {tuple(given.shape)}")
     if not given.is_floating_point():
@@ -41,15 +57,23 @@ def mask(given: Tensor | None, emissions: Tensor) -> Tensor:
     shape = emissions.shape[:2]
     if given is None:
         return torch.ones(shape, dtype=torch.bool, device=emissions.device)
+    tensor(given, "mask")
     if given.shape != shape:
         raise ShapeError(f"mask must be {tuple(shape)} like the emissions, got {tuple(given.shape)}")
     if given.is_floating_point():
         raise ShapeError(f"mask must be Boolean, got {given.dtype}: write mask > 0 or mask.bool()")
+    if given.dtype != torch.bool and given.device.type == "cpu" and given.numel() and not _zeros_and_ones(given):
+        raise ShapeError("mask must be Boolean, or of 0 and 1: other numbers are tag ids, say, given as the mask")
     return given.to(device=emissions.device, dtype=torch.bool)
+
+
+def _zeros_and_ones(given: Tensor) -> bool:
+    return torch.compiler.is_compiling() or bool(((given == 0) | (given == 1)).all())
 
 
 def tags(given: Tensor, mask: Tensor) -> Tensor:
     """Tag ids (B, T) as int64."""
+    tensor(given, "tags")
     if given.shape != mask.shape:
         raise ShapeError(f"tags must be {tuple(mask.shape)} like the emissions, got {tuple(given.shape)}")
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
@@ -59,6 +83,7 @@ def tags(given: Tensor, mask: Tensor) -> Tensor:
 
 def narrow(emissions: Tensor, allowed: Tensor) -> Tensor:
     """Emissions that are -inf where a tag is not allowed."""
+    tensor(allowed, "allowed")
     if allowed.shape != emissions.shape:
         raise ShapeError(f"allowed must be {tuple(emissions.shape)} like the emissions, got {tuple(allowed.shape)}")
     if allowed.dtype != torch.bool:
@@ -72,16 +97,34 @@ def scale(emissions: Tensor, weights: Tensor) -> Tensor:
     return (emissions.masked_fill(excluded, 0) * weights).masked_fill(excluded, -torch.inf)
 
 
-def class_weights(given: Sequence[float] | Tensor | None, size: int) -> Tensor | None:
+def fixed_values(rules: Constraints, weights: Sequence[float] | Tensor | None) -> dict[str, Tensor | None]:
+    """What a layer never learns: its rules and its class weights, on the CPU."""
+    with torch.device("cpu"):
+        illegal = {"illegal": rules.legal, "illegal_start": rules.start, "illegal_end": rules.end}
+        values = {name: torch.from_numpy(~legal) for name, legal in illegal.items()}
+        return {**values, "weights": _class_weights(weights, len(rules))}
+
+
+def _class_weights(given: Sequence[float] | Tensor | None, size: int) -> Tensor | None:
     """(D,) weights, finite and not negative."""
     if given is None:
         return None
-    weights = torch.as_tensor(given, dtype=torch.float32)
+    if isinstance(given, Mapping):
+        raise ShapeError("weights must be a list, one a tag in the order of their ids, got a mapping")
+    weights = torch.as_tensor(given, dtype=torch.float32, device="cpu").detach().clone()
     if weights.shape != (size,):
         raise ShapeError(f"weights must be ({size},), one a tag, got {tuple(weights.shape)}")
     if not (weights.isfinite() & (weights >= 0)).all():
         raise ShapeError(f"weights must be finite and not negative, got {weights.tolist()}")
     return weights
+
+
+def _triples(found: Sequence[Sequence[Any]], row: int) -> Sequence[Sequence[Any]]:
+    for span in found:
+        whole = not isinstance(span, int | str) and len(span) >= 3 and all(isinstance(n, Integral) for n in span[:2])
+        if not whole:
+            raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")
+    return found
 
 
 def spans(
@@ -93,7 +136,7 @@ def spans(
     lengths = mask.sum(1).tolist()
     index, members = [], []
     for row, found in enumerate(given):
-        for start, end, kind, *_ in found:
+        for start, end, kind, *_ in _triples(found, row):
             if not 0 <= start < end <= lengths[row]:
                 raise ShapeError(
                     f"row {row}: span ({start}, {end}) leaves its {lengths[row]} labelled positions; end is exclusive"
@@ -169,15 +212,15 @@ class Pending:
             return
         if (notice := notice or notice_from(results)) is None:
             return
-        self._look()
+        self.look()
         if reduced is None or not reduced.noticed:
             notice.value.copy_(telling.sum(dtype=torch.float64), non_blocking=True)
         if lattice.emissions.requires_grad:
             lattice = lattice._replace(emissions=lattice.emissions.detach())
         self._waiting.append((notice, _plain(results), lattice, tags, constraints))
 
-    def _look(self) -> None:
-        """Look at the notices that have arrived."""
+    def look(self) -> None:
+        """Look at the notices that have arrived: after waiting for a result, at its own too."""
         while self._waiting and self._waiting[0][0].arrived:
             notice, *rest = self._waiting.popleft()
             _free.append(notice)

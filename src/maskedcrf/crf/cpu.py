@@ -207,7 +207,8 @@ def _by_length(mask: Any, size: int, most: int) -> tuple[Any, int]:
     """The rows, longest first, and how many threads torch may use are worth it, at most `most`."""
     counts = np.count_nonzero(mask, axis=1)
     work = int(counts.sum()) * (size + 8) * (size + 8)
-    return np.argsort(-counts, kind="stable"), min(torch.get_num_threads(), most, work // _WORTH_SHARING + 1)
+    threads = min(torch.get_num_threads(), most, work // _WORTH_SHARING + 1)
+    return np.argsort(-counts, kind="stable"), max(1, threads)
 
 
 def _run(kernel: Callable[..., None], jobs: list[Any]) -> None:

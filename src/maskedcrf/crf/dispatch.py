@@ -21,7 +21,7 @@ from maskedcrf.crf.lattice import Illegal as Illegal
 from maskedcrf.crf.lattice import Lattice as Lattice
 from maskedcrf.crf.lattice import Scores, wide, widen
 from maskedcrf.crf.reference import Paths
-from maskedcrf.errors import MissingExtraError
+from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
 
 class Backend(NamedTuple):
@@ -45,7 +45,7 @@ _modules: dict[tuple[str, str], Any] = {}
 def known_backend(name: str) -> str:
     """The name, if there is such a backend."""
     if name != "auto" and name not in BACKENDS:
-        raise ValueError(f"backend must be one of auto, {', '.join(BACKENDS)}, got {name!r}")
+        raise MaskedCRFError(f"backend must be one of auto, {', '.join(BACKENDS)}, got {name!r}")
     return name
 
 
@@ -68,7 +68,9 @@ def _module(backend: str, tensor: Tensor) -> Any:
         name = _choose(*key)
         needs = BACKENDS[name]
         if needs.device not in (None, key[1]):
-            raise ValueError(f"backend {name!r} computes on {needs.device} tensors, these are on {key[1]}: use 'auto'")
+            raise MaskedCRFError(
+                f"backend {name!r} computes on {needs.device} tensors, these are on {key[1]}: use 'auto'"
+            )
         if not importlib.util.find_spec(needs.library):
             raise MissingExtraError(
                 f"backend {name!r} needs {needs.library}: pip install {needs.library}, or use 'auto'"

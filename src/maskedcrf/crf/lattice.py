@@ -37,6 +37,10 @@ class Lattice(NamedTuple):
         transitions, start, end = (scores.masked_fill(out, -torch.inf) for scores, out in given)
         return self.emissions, self.mask, transitions, start, end
 
+    def widened(self) -> Lattice:
+        """The same in double, where the device has it: masses are far apart from 1, and their ratios are not."""
+        return Lattice(*widen(self[:5]), self.illegal)
+
 
 def widen(scores: Scores) -> Scores:
     """The scores in double, where the device has it."""

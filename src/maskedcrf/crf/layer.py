@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +36,7 @@ class MaskedCRF(nn.Module):
         scheme: the tagging scheme of the tags, by name or as a `Scheme`; None leaves every path legal.
         mask: the paper's variants in one word. `train`: illegal paths are out of the loss and of every answer;
             `decode`: out of the answers only; `off`: a conventional CRF.
-        backend: `auto`, or one of `reference`, `cpu`, `gpu` by force.
+        backend: `auto`, or one of `reference`, `plain`, `cpu`, `gpu` by force.
         weights: (D,) class weights, used by the loss as `weighting` says (the three ways of AllenNLP).
     """
 
@@ -66,10 +66,9 @@ class MaskedCRF(nn.Module):
         self.illegal_end: Tensor
         self.weights: Tensor | None
         # Not persistent: a state dict holds the three parameters alone, as pytorch-crf's does.
-        self.register_buffer("illegal", torch.from_numpy(~self.constraints.legal), persistent=False)
-        self.register_buffer("illegal_start", torch.from_numpy(~self.constraints.start), persistent=False)
-        self.register_buffer("illegal_end", torch.from_numpy(~self.constraints.end), persistent=False)
-        self.register_buffer("weights", checks.class_weights(weights, size), persistent=False)
+        self._fixed = checks.fixed_values(self.constraints, weights)
+        for name, values in self._fixed.items():
+            self.register_buffer(name, values, persistent=False)
         self._pending = checks.Pending()
         self.reset_parameters()
 
@@ -80,8 +79,24 @@ class MaskedCRF(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all transition scores from U(-0.1, 0.1), as pytorch-crf does."""
+        self.restore_rules()
         for parameter in (self.start_transitions, self.end_transitions, self.transitions):
             nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def restore_rules(self) -> None:
+        """Write the rules and the weights anew, beside the parameters: `to_empty` leaves any values in them."""
+        for name, values in self._fixed.items():
+            known = self._buffers[name]
+            if values is None or known is None:
+                continue
+            if known.device == self.transitions.device:
+                known.copy_(values)  # in place: a captured graph may read it
+            else:
+                self._buffers[name] = values.to(self.transitions.device, known.dtype, copy=True)
+
+    def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
+        super()._load_from_state_dict(*given, **named)
+        self.restore_rules()
 
     def forward(
         self,
@@ -102,8 +117,9 @@ class MaskedCRF(nn.Module):
         tags = checks.tags(tags, mask)
         lattice = self._lattice(emissions, mask, masked=self.mask_mode == "train", weighted=True)
         if self.weighting == "lannoy" and self.weights is not None:
-            scores = lattice.scores()
-            losses = reference.lannoy_loss(scores[0], tags, *scores[1:], self.weights.to(emissions.dtype))
+            scores = lattice.widened().scores()
+            losses = reference.lannoy_loss(scores[0], tags, *scores[1:], self.weights.to(scores[0].dtype))
+            losses = losses.to(emissions.dtype)
         elif reduction == "none":
             losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
         else:
@@ -111,7 +127,7 @@ class MaskedCRF(nn.Module):
             room = None if notice is None else notice.value
             found = dispatch.reduced_loss(lattice, tags, mean=mean, backend=self.backend, notice=room)
             self._pending.check(found.losses, lattice, tags, self.constraints, reduced=found, notice=notice)
-            return found.total / mask.sum() if reduction == "token_mean" else found.total
+            return _per_token(found.total, mask) if reduction == "token_mean" else found.total
         self._pending.check(losses, lattice, tags, self.constraints)
         return _reduce(losses, mask, reduction)
 
@@ -122,7 +138,11 @@ class MaskedCRF(nn.Module):
         emissions, mask = self._prepare(emissions, mask, allowed)
         tags = checks.tags(tags, mask)
         lattice = self._lattice(emissions, mask)
-        return -dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
+        losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
+        known = losses.detach()
+        # An illegal path has no probability, which is an answer; a row without any path has no answer.
+        self._pending.check(known.where(known.isnan(), 0), lattice, None, self.constraints)
+        return -losses
 
     def log_partition(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): log of the summed exp-scores of all legal paths."""
@@ -148,11 +168,9 @@ class MaskedCRF(nn.Module):
         emissions, mask = self._prepare(emissions, mask, None)
         narrowed = checks.narrow(emissions, allowed)
         masked = self.mask_mode == "train"
-        inside_lattice = self._lattice(narrowed, mask, masked=masked)
-        inside = dispatch.log_partition(inside_lattice, backend=self.backend)
-        whole = dispatch.log_partition(self._lattice(emissions, mask, masked=masked), backend=self.backend)
-        self._pending.check(inside, inside_lattice, None, self.constraints)
-        return _reduce(whole - inside, mask, reduction)
+        inside = self._mass(self._lattice(narrowed, mask, masked=masked))
+        whole = self._mass(self._lattice(emissions, mask, masked=masked))
+        return _reduce((whole - inside).to(emissions.dtype), mask, reduction)
 
     def decode(
         self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None
@@ -162,7 +180,9 @@ class MaskedCRF(nn.Module):
         lattice = self._lattice(emissions.detach(), mask)
         paths = dispatch.viterbi(lattice, backend=self.backend)
         self._pending.check(paths.scores, lattice, None, self.constraints)
-        return dispatch.to_lists(paths.tags, mask)
+        found = dispatch.to_lists(paths.tags, mask)
+        self._pending.look()
+        return found
 
     def decode_tensor(
         self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None, pad: int = reference.PAD
@@ -178,14 +198,13 @@ class MaskedCRF(nn.Module):
         self, emissions: Tensor, mask: Tensor | None = None, *, k: int, allowed: Tensor | None = None
     ) -> list[list[tuple[list[int], float]]]:
         """The k best legal paths of each row, best first, as (tag ids, log-probability); fewer if there are fewer."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1, got {k}")
+        checks.at_least_one(k, "k")
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
-        paths = dispatch.nbest(lattice, k, backend=self.backend)
-        self._pending.check(paths.scores[:, 0], lattice, None, self.constraints)
-        normaliser = dispatch.log_partition(lattice, backend=self.backend)
+        paths = dispatch.nbest(lattice.widened(), k, backend=self.backend)
+        normaliser = self._mass(lattice)
         log_probs = (paths.scores - normaliser[:, None]).tolist()
+        self._pending.look()
         ids = [dispatch.to_lists(paths.tags[:, rank], mask) for rank in range(k)]
         return [
             [(ids[rank][row], log_probs[row][rank]) for rank in range(k) if log_probs[row][rank] > -torch.inf]
@@ -209,6 +228,7 @@ class MaskedCRF(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """(B, n, T): n legal paths of each row drawn by their probability, -100 where not labelled."""
+        checks.at_least_one(n, "n")
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
         self._check_path_exists(lattice)
@@ -221,7 +241,7 @@ class MaskedCRF(nn.Module):
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        return reference.entropy(*lattice.scores()).to(emissions.dtype)
+        return reference.entropy(*lattice.widened().scores()).to(emissions.dtype)
 
     def span_probability(
         self,
@@ -242,15 +262,15 @@ class MaskedCRF(nn.Module):
         continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        probability = reference.span_log_probability(*lattice.scores(), index, member, continues).exp()
+        probability = reference.span_log_probability(*lattice.widened().scores(), index, member, continues).exp()
         return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): P(illegal), the probability an unmasked CRF with these weights would spend on illegal paths."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        legal = dispatch.log_partition(self._lattice(emissions, mask, masked=True), backend=self.backend)
-        whole = dispatch.log_partition(self._lattice(emissions, mask, masked=False), backend=self.backend)
-        return -torch.expm1((legal - whole).clamp(max=0))
+        legal = dispatch.log_partition(self._lattice(emissions, mask, masked=True).widened(), backend=self.backend)
+        whole = self._mass(self._lattice(emissions, mask, masked=False))
+        return -torch.expm1((legal - whole).clamp(max=0)).to(emissions.dtype)
 
     def _prepare(self, emissions: Tensor, mask: Tensor | None, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Checked emissions (B, T, D), -inf where not allowed, and a Boolean mask (B, T)."""
@@ -274,6 +294,12 @@ class MaskedCRF(nn.Module):
         illegal = dispatch.Illegal(*[buffers[name] for name in _ILLEGAL]) if on else None
         return dispatch.Lattice(emissions, mask, transitions, self.start_transitions, self.end_transitions, illegal)
 
+    def _mass(self, lattice: dispatch.Lattice) -> Tensor:
+        """(B,): log of the summed exp-scores of all paths in double, to be set against another; there must be one."""
+        found = dispatch.log_partition(lattice.widened(), backend=self.backend)
+        self._pending.check(found, lattice, None, self.constraints)
+        return found
+
     def _check_path_exists(self, lattice: dispatch.Lattice) -> None:
         """Answers that are ratios of masses have no value where there is no path."""
         with torch.no_grad():
@@ -288,6 +314,11 @@ class MaskedCRF(nn.Module):
 
 
 def _constraints(rules: Constraints | Sequence[str], scheme: str | Scheme | None) -> Constraints:
+    if isinstance(rules, int | str | Mapping):
+        raise ConstraintError(
+            f"tags are a list of names in the order of their ids, or a Constraints; got {type(rules).__name__} "
+            "(pytorch-crf's CRF(5) is maskedcrf.compat.torchcrf.CRF(5); of an id2label take list(id2label.values()))"
+        )
     if isinstance(rules, Constraints):
         if scheme is not None:
             raise ConstraintError("give either a Constraints or tags with a scheme, not both")
@@ -301,4 +332,9 @@ def _reduce(losses: Tensor, mask: Tensor, reduction: Reduction) -> Tensor:
     if reduction == "mean":
         return losses.mean()
     total = losses.sum()
-    return total if reduction == "sum" else total / mask.sum()
+    return total if reduction == "sum" else _per_token(total, mask)
+
+
+def _per_token(total: Tensor, mask: Tensor) -> Tensor:
+    """Over the labelled positions; 0 where there is none, as the other reductions are."""
+    return total / mask.sum().clamp(min=1)

@@ -37,12 +37,17 @@ def written_aside(target: Path) -> Iterator[Path]:
 
 
 def _replace(aside: Path, target: Path) -> None:
-    """Put the new folder in the old one's place; the old one is deleted only after that."""
+    """Put the new folder in the old one's place; the old one is deleted only after that, and put back if it fails."""
     old = target.with_name(f".{target.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
     if target.exists():
+        shutil.rmtree(old, ignore_errors=True)
         target.rename(old)
-    aside.rename(target)
+    try:
+        aside.rename(target)
+    except OSError:
+        if old.exists():  # also where an earlier run was killed between the two renames
+            old.rename(target)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -223,14 +223,13 @@ def _above(
     bounds = SegmentBounds(model.crf.constraints, masked=model.crf.mask_mode != "off")
     marginals = model.crf.marginals(lattice.emissions, lattice.mask, allowed=lattice.allowed).double().cpu().numpy()
     on = lattice.mask.cpu().numpy()
-    segments: list[list[Segment]] = []
-    shares: list[tuple[float, ...]] = []
-    for row in range(len(on)):
-        candidates = iter(bounds.candidates(marginals[row, on[row]], threshold))
-        kept: list[tuple[Segment, float]] = []
-        while chunk := [Segment(*found) for found in islice(candidates, SPANS_AT_ONCE)]:
-            exact = _probabilities(model, lattice.row(row), [chunk])[0]
-            kept += [(found, share) for found, share in zip(chunk, exact, strict=True) if share >= threshold]
-        segments.append([found for found, _ in kept])
-        shares.append(tuple(share for _, share in kept))
-    return segments, shares
+    kept: list[list[tuple[Segment, float]]] = [[] for _ in on]
+    places = ((row, bounds.candidates(marginals[row, on[row]], threshold)) for row in range(len(on)))
+    found = ((row, Segment(*each)) for row, candidates in places for each in candidates)
+    while chunk := list(islice(found, SPANS_AT_ONCE)):
+        rows: list[list[Segment]] = [[] for _ in on]
+        for row, segment in chunk:
+            rows[row].append(segment)
+        for row, exact in enumerate(_probabilities(model, lattice, rows)):
+            kept[row] += [pair for pair in zip(rows[row], exact, strict=True) if pair[1] >= threshold]
+    return [[segment for segment, _ in row] for row in kept], [tuple(share for _, share in row) for row in kept]

@@ -74,10 +74,11 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
                 predicted[place] = [model.crf.tags[number] for number in path]
             known = [row for row, place in enumerate(places) if _expressible(model, gold[place], index)]
             if known:
+                words = mask.cpu()
                 rows = torch.tensor(known, device=mask.device)
                 ids = torch.zeros(mask.shape, dtype=torch.long)
                 for row in known:
-                    ids[row, mask[row].cpu()] = torch.tensor([index[tag] for tag in gold[places[row]]])
+                    ids[row, words[row]] = torch.tensor([index[tag] for tag in gold[places[row]]])
                 some = model.crf(emissions[rows], ids.to(mask.device)[rows], mask[rows], reduction="none")
                 losses += some.tolist()
     return Scores(
