@@ -82,6 +82,31 @@ def test_what_is_in_the_way_is_left_alone(files, capsys):
     assert main(["train", "small.toml", "--train", "train.conll", "-o", "model"]) == 2
     assert "something already" in capsys.readouterr().err
     assert (files / "model" / "precious").read_text() == "mine"
+    assert main(["train", "small.toml", "--train", "train.conll", "-o", "model", "--overwrite"]) == 2
+    assert "precious is no part of a model and would be lost" in capsys.readouterr().err
+    assert (files / "model" / "precious").read_text() == "mine"
+    assert main(["train", "small.toml", "--train", "train.conll", "-o", ".", "--overwrite"]) == 2
+    assert (files / "train.conll").is_file()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("train = 3", "train"),
+        ("dev = [1]", "dev"),
+        ("output = 3", "output"),
+        ('seeds = "a"', "seeds"),
+        ("seeds = 2.5", "seeds"),
+        ("overwrite = 3", "overwrite"),
+        ('train = {a = "train.conll"}', "train"),
+    ],
+)
+def test_files_of_another_kind_are_named_in_one_line(files, capsys, line, said):
+    given = {"train": 'train = "train.conll"', "output": 'output = "model"'} | {said: line}
+    (files / "wrong.toml").write_text("\n".join(given.values()))
+    assert main(["train", "wrong.toml"]) == 2
+    [error] = capsys.readouterr().err.strip().split("\n")
+    assert error.startswith(f"maskedcrf: {said}")
 
 
 def test_help_has_an_example(capsys):

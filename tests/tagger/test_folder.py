@@ -14,6 +14,9 @@ from small_corpus import corpus
 
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger, atomic
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import Scheme
 
 
 @pytest.fixture
@@ -47,6 +50,38 @@ def test_saving_twice_gives_the_same_bytes(tagger, saved, tmp_path):
     again = tagger.save(tmp_path / "again")
     for path in saved.rglob("*.*"):
         assert (again / path.relative_to(saved)).read_bytes() == path.read_bytes()
+
+
+def _tagger_of(tagger, tags, scheme) -> Tagger:
+    """A tagger over other tags, never trained."""
+    rules = Constraints.from_scheme(tags, scheme)
+    return Tagger(TaggerModel(tagger.model.encoder, rules, head="crf", mask="train", dropout=0.0))
+
+
+@pytest.mark.parametrize("name", ["MINE", "BIO"])
+def test_a_scheme_that_would_not_come_back_is_refused_in_one_line(tagger, tmp_path, name):
+    own = Scheme.define(name, start="O B I", end="O B I", inside="BI II", between="OO OB OI BO BB IO IB")
+    with pytest.raises(MaskedCRFError, match=f"{name!r} is your own") as error:
+        _tagger_of(tagger, tagger.tags, own).save(tmp_path / "model")
+    assert "\n" not in str(error.value)
+    slashed = Tagger(tagger.model, output_scheme=Scheme.get("BIOES", delimiter="/"))
+    with pytest.raises(MaskedCRFError, match="'BIOES' is your own table or way of writing"):
+        slashed.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("tags", "scheme", "said"),
+    [
+        (["O", "B", "I"], Scheme.get("BIO"), "of 1 type\n"),
+        (["O", "PER-X-B", "PER-X-I", "LOC-B", "LOC-I"], Scheme.get("BIO", prefix_last=True), "`LOC`, `PER-X`\n"),
+        (["O", "B-PER-X", "I-PER-X"], Scheme.get("BIO"), "`PER-X`\n"),
+    ],
+)
+def test_the_card_names_the_types_that_the_scheme_reads(tagger, tmp_path, tags, scheme, said):
+    folder = _tagger_of(tagger, tags, scheme).save(tmp_path / "model")
+    assert said in (folder / "README.md").read_text()
+    assert Tagger.load(folder).tags == tuple(tags)
 
 
 def test_loading_leaves_the_callers_random_numbers_alone(saved):
@@ -211,3 +246,29 @@ def test_an_incomplete_folder_is_refused_in_one_line(folder, missing):
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with pytest.raises(MaskedCRFError, match="no such folder"):
         Tagger.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".hidden", "sub/data.conll"])
+def test_overwriting_replaces_a_model_and_nothing_else(tagger, tmp_path, name):
+    target = tagger.save(tmp_path / "model")
+    tagger.save(target, overwrite=True)
+    mine = target / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    with pytest.raises(MaskedCRFError, match="is no part of a model and would be lost; give another folder"):
+        tagger.save(target, overwrite=True)
+    assert mine.read_text() == "mine"
+
+
+def test_a_model_does_not_take_the_place_of_a_file(tagger, tmp_path):
+    (tmp_path / "data.conll").write_text("mine")
+    with pytest.raises(MaskedCRFError, match=r"data\.conll: a file, which is not overwritten"):
+        tagger.save(tmp_path / "data.conll", overwrite=True)
+    with pytest.raises(MaskedCRFError, match="give the folder of the model a name of its own"):
+        tagger.save(".", overwrite=True)
+
+
+def test_whoever_may_read_the_folder_may_read_the_weights(tagger, tmp_path):
+    target = tagger.save(tmp_path / "model")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in target.iterdir() if path.is_file()}
+    assert len(set(modes.values())) == 1, modes

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
 pytest.importorskip("transformers")
 
+import transformers
 from encoders.tiny import write_model
 
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.huggingface import MaskedCRFConfig, MaskedCRFForTokenClassification, to_huggingface
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import Scheme
 
 SENTENCES = [Sentence(("the", "cat", "sat"), ("O", "B-X", "O")), Sentence(("unbelievable", "cats"), ("B-X", "I-X"))]
 
@@ -85,6 +91,60 @@ def test_a_fresh_model_trains(tmp_path):
 def test_foreign_code_is_refused():
     with pytest.raises(MaskedCRFError, match="unknown model type"):
         MaskedCRFForTokenClassification(MaskedCRFConfig(encoder={"model_type": "evil"}))
+
+
+def _spoiled(folder, *, table=None, **keys):
+    """A config.json with these keys written into it, or into one of its tables."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    (config[table] if table else config).update(keys)
+    path.write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("table", ["encoder", None])
+@pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation"])
+def test_no_kernel_that_a_config_names_is_ever_fetched(tagger, tmp_path, monkeypatch, table, key):
+    asked = []
+    monkeypatch.setattr(
+        transformers.modeling_utils, "lazy_import_flash_attention", lambda name, **_: asked.append(name)
+    )
+    to_huggingface(tagger)[0].save_pretrained(tmp_path)
+    _spoiled(tmp_path, table=table, **{key: "evil/kernel"})
+    loaded = MaskedCRFForTokenClassification.from_pretrained(tmp_path)
+    assert asked == []
+    assert "evil/kernel" not in {loaded.config._attn_implementation, loaded.encoder.config._attn_implementation}
+
+
+def test_sizes_that_no_memory_holds_are_refused_in_one_line(tagger, tmp_path):
+    to_huggingface(tagger)[0].save_pretrained(tmp_path)
+    _spoiled(tmp_path, table="encoder", hidden_size=1 << 22)
+    config = MaskedCRFConfig.from_pretrained(tmp_path)
+    for build in (lambda: MaskedCRFForTokenClassification.from_pretrained(tmp_path), lambda: _on_meta(config)):
+        with pytest.raises(MaskedCRFError, match=r"config.json:1: hidden_size is 4194304, more than") as error:
+            build()
+        assert "\n" not in str(error.value)
+
+
+def _on_meta(config):
+    """Without weights, so that a guard that fails costs no memory here."""
+    with torch.device("meta"):
+        return MaskedCRFForTokenClassification(config)
+
+
+def test_a_model_loads_in_the_dtype_asked_for(tagger, tmp_path):
+    model, tokenizer = to_huggingface(tagger)
+    model.save_pretrained(tmp_path)
+    loaded = MaskedCRFForTokenClassification.from_pretrained(tmp_path, dtype=torch.bfloat16).eval()
+    assert {parameter.dtype for parameter in loaded.parameters()} == {torch.bfloat16}
+    assert loaded(**encoded(tokenizer)[0]).logits.dtype == torch.float32
+
+
+def test_a_scheme_of_ones_own_has_no_such_form(tagger):
+    own = Scheme.define("BIO", start="O B I", end="O B I", inside="BI II", between="OO OB OI BO BB IO IB")
+    rules = Constraints.from_scheme(tagger.tags, own)
+    model = TaggerModel(tagger.model.encoder, rules, head="crf", mask="train", dropout=0.0)
+    with pytest.raises(MaskedCRFError, match="'BIO' is your own"):
+        to_huggingface(Tagger(model))
 
 
 def test_only_a_transformer_alone_has_this_form(tmp_path):

@@ -140,7 +140,7 @@ def test_a_threshold_finds_in_a_batch_what_it_finds_one_by_one(vague, monkeypatc
     assert sum(map(len, alone)) > 3
 
 
-@pytest.mark.parametrize("options", [{"threshold": 0.0}, {"threshold": 1.5}, {"nbest": -1}])
+@pytest.mark.parametrize("options", [{"threshold": 0.0}, {"threshold": 1.5}, {"nbest": -1}, {"nbest": 10**8}])
 def test_questions_without_an_answer_are_refused(tagger, options):
     with pytest.raises(MaskedCRFError):
         tagger.predict("ann", **options)

@@ -15,6 +15,8 @@ from maskedcrf.training.config import DataSettings, OptimSettings, Settings, Set
     [
         ({"epoch": 3}, "did you mean epochs?"),
         ({"head_rate": 1e-3}, "did you mean optim.head_rate?"),
+        ({"optim": {"lr": 1e-3}}, "did you mean optim.head_rate?"),
+        ({"encoder": {"foo": 1}}, "known are file_scheme, scheme"),
         ({"optim": {"layer_decy": 0.5}}, "did you mean optim.layer_decay?"),
         ({"encoder": {"lstm_hiden": 3}}, "did you mean encoder.lstm_hidden?"),
         ({"epochs": 0}, "epochs"),

@@ -190,6 +190,31 @@ def test_a_finished_run_is_loaded_and_anything_else_is_left_alone(tmp_path):
     assert (tmp_path / "model" / "model.safetensors").read_bytes() != before
 
 
+def test_a_finished_run_is_scored_on_the_test_data_given_now(tmp_path):
+    options = {**SMALL, "epochs": 3, "output": tmp_path / "model"}
+    Tagger.train(corpus(30), corpus(4, 1), **options)
+    saved = {path: path.read_bytes() for path in (tmp_path / "model").rglob("*.*")}
+    for test in (corpus(12, 2), corpus(5, 3)):
+        fresh = Tagger.train(corpus(30), corpus(4, 1), test=test, **{**options, "output": None}).record
+        again = Tagger.train(corpus(30), corpus(4, 1), test=test, **options).record
+        assert again == Tagger.load(tmp_path / "model").record
+        assert again.scores == fresh.scores
+        assert again.data == fresh.data
+        assert "| test | in memory |" in (tmp_path / "model" / "README.md").read_text()
+    changed = {path.name for path, content in saved.items() if path.read_bytes() != content}
+    assert changed == {"config.json", "README.md"}
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert Tagger.train(corpus(30), corpus(4, 1), **options).record == again
+
+
+def test_a_card_that_somebody_has_written_in_is_kept(tmp_path):
+    options = {**SMALL, "epochs": 1, "output": tmp_path / "model"}
+    Tagger.train(corpus(8), corpus(2, 1), **options)
+    (tmp_path / "model" / "README.md").write_text("mine")
+    assert "test" in Tagger.train(corpus(8), corpus(2, 1), test=corpus(2, 2), **options).record.scores
+    assert (tmp_path / "model" / "README.md").read_text() == "mine"
+
+
 def test_the_history_is_saved_with_the_model(tmp_path):
     tagger = Tagger.train(corpus(8), corpus(2, 1), **{**SMALL, "epochs": 2}, output=tmp_path / "model")
     lines = (tmp_path / "model" / "metrics.jsonl").read_text().splitlines()
@@ -219,8 +244,31 @@ def test_several_seeds_give_best_mean_and_spread(tmp_path):
     assert (tmp_path / "seed-2" / "model.safetensors").exists()
 
 
+def test_seeds_that_are_done_are_scored_on_the_test_data_given_now(tmp_path):
+    options = {**SMALL, "epochs": 1, "output": tmp_path}
+    train_seeds(corpus(8), corpus(2, 1), seeds=1, **options)
+    _, summary = train_seeds(corpus(8), corpus(2, 1), seeds=2, test=corpus(4, 2), **options)
+    assert len(summary["test"]["retain"]["runs"]) == 2
+    _, summary = train_seeds(corpus(8), corpus(2, 1), seeds=3, **options)
+    assert "test" not in summary  # the third was never scored on it
+    assert len(summary["dev"]["retain"]["runs"]) == 3
+
+
 def test_the_spread_is_that_of_a_sample():
     runs = [{"dev": {"retain": {"f1": v}, "discard": {"f1": v}, "illegal": 0.0}} for v in (1.0, 2.0, 6.0)]
     found = summarise(runs, range(3))["dev"]["retain"]
     assert (found["best"], found["mean"]) == (6.0, 3.0)
     assert found["std"] == pytest.approx(7**0.5)
+
+
+def test_while_the_loss_falls_training_goes_on_whatever_an_early_epoch_had_by_chance(monkeypatch):
+    losses, f1s = iter([5.0, 4.0, 3.0, 2.0, 2.5, 2.5, 2.5]), iter([9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+
+    def fake_score(model, sentences, *, gold_scheme):
+        return type("S", (), {"f1": next(f1s), "loss": next(losses), "to_dict": lambda self: {}})()
+
+    monkeypatch.setattr(loop, "score", fake_score)
+    run = make_run(epochs=9, patience=2)
+    list(loop.run_epochs(run))
+    assert len(run.state.history) == 6, "two epochs after the last in which the loss fell"
+    assert run.state.best_epoch == 1

@@ -14,9 +14,6 @@ from maskedcrf.cli.options import AsJson
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
 
-FILES = ("train", "dev", "test", "output", "seeds", "overwrite")
-"""Keys of the TOML file that are no settings of the model."""
-
 
 def run(
     config: Annotated[Path | None, typer.Argument(help="TOML file of settings; flags win over it.")] = None,
@@ -94,17 +91,14 @@ def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None
     import logging
 
     from maskedcrf.cli.streams import print_json
-    from maskedcrf.training.config import Settings, SettingsError, read_settings
+    from maskedcrf.training.config import Places, Settings, read_settings
     from maskedcrf.training.run import train
     from maskedcrf.training.seeds import train_seeds
 
     if not sys.stderr.isatty():
         logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     values = read_settings(config, flags)
-    files = {name: values.pop(name) for name in FILES if name in values}
-    for name in ("train", "output"):
-        if not files.get(name):
-            raise SettingsError(f"nothing given for {name}: say --{name} or put it in the settings file")
+    files = Places.of({name: values.pop(name) for name in Places.model_fields if name in values})
     Settings.of(values)  # wrong settings are said before files are read
     seeds = files.pop("seeds", None)
     if seeds is not None:

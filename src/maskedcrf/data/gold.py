@@ -95,7 +95,8 @@ def check_gold(
     if places and policy == "error":
         raise DataError(
             f"{places[0]} is illegal in {scheme.name} ({_and_more(len(places))}); "
-            "choose the gold policy repair or drop, or correct the file"
+            "name the file's scheme if it is another (--file-scheme; maskedcrf check shows which fit), "
+            "else choose a policy (--gold repair or drop), or correct the file"
         )
     return kept, GoldReport(scheme.name, policy, strategy, count, tokens, touched, dropped, tuple(places))
 

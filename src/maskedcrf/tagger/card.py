@@ -6,12 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from maskedcrf.tags.scheme import Scheme
+
 _CARD = """\
 ---
 library_name: maskedcrf
 pipeline_tag: token-classification
 ---
-# A tagger of {types} types
+# A tagger of {types}
 
 {kind}; tags are {scheme}, written as {output_scheme}.
 
@@ -51,15 +53,14 @@ _KINDS = {
 def model_card(config: Mapping[str, Any]) -> str:
     """README.md of a model folder, from what its config.json says."""
     record = config["record"]
-    delimiter = config["delimiter"]
-    ends = -1 if not config["prefix_last"] else 0
-    types = sorted({tag.split(delimiter, 1)[ends] for tag in config["tags"] if delimiter in tag})
+    scheme = Scheme.get(config["scheme"], delimiter=config["delimiter"], prefix_last=config["prefix_last"])
+    types = sorted(scheme.matrices(config["tags"]).types)
     return _CARD.format(
-        types=len(types),
+        types=f"{len(types)} type{'s' if len(types) != 1 else ''}",
         kind=_KINDS.get((config["head"], config["mask"]), "A masked CRF"),
         scheme=config["scheme"],
         output_scheme=config["output_scheme"],
-        type_list=", ".join(f"`{kind}`" for kind in types) or "none",
+        type_list=", ".join(f"`{kind}`" if kind else "one without a name" for kind in types) or "none",
         data=_data(record["data"]),
         scores=_scores(record["scores"]),
         settings=json.dumps(record["settings"], ensure_ascii=False, indent=2),

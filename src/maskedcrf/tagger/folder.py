@@ -7,8 +7,10 @@ safetensors alone and must fit the model that the JSON describes, and keys that 
 from __future__ import annotations
 
 import json
+import shutil
 import stat
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,10 +29,12 @@ from maskedcrf.tagger.atomic import written_aside
 from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import Head, TaggerModel
 from maskedcrf.tags.constraints import Constraints
-from maskedcrf.tags.scheme import Scheme
+from maskedcrf.tags.scheme import SCHEMES, Scheme
 
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
 METRICS = "metrics.jsonl"
+OWN = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
+"""What a model folder holds."""
 """Of a tagger just trained: its history, one line an epoch. Written for people and plots, never read back."""
 LARGEST_HEADER = 16 << 20
 LARGEST_JSON = 64 << 20
@@ -91,8 +95,11 @@ def save(
     """Write a model folder, whole or not at all."""
     if target.exists() and not overwrite:
         raise MaskedCRFError(f"{target}: there is something already; give another folder, or overwrite=True")
+    refuse_foreign(target)
     scheme = model.crf.constraints.scheme
     assert scheme is not None, "a tagger is built from a scheme"
+    for one in (scheme, output_scheme):
+        refuse_own_scheme(one, str(target), like=scheme)
     config = FolderConfig(
         tags=model.crf.tags,
         scheme=scheme.name,
@@ -109,11 +116,46 @@ def save(
         (aside / ENCODER).mkdir()
         model.encoder.save(aside / ENCODER)
         save_file(plain_state(model), aside / WEIGHTS, metadata={"format": "pt"})
+        (aside / WEIGHTS).chmod((aside / ENCODER).stat().st_mode & 0o666)  # safetensors' own is for nobody else to read
         write_json(aside / CONFIG, config.model_dump(mode="json"))
         (aside / CARD).write_text(model_card(config.model_dump(mode="json")), encoding="utf-8")
         if history:
             write_metrics(aside / METRICS, history)
     return target
+
+
+def refuse_foreign(target: Path) -> None:
+    """Overwriting replaces a model, never what else somebody has put there."""
+    if target.name in ("", ".."):
+        raise MaskedCRFError(f"{target}: give the folder of the model a name of its own, such as {target / 'model'}")
+    if target.exists() and not target.is_dir():
+        raise MaskedCRFError(f"{target}: a file, which is not overwritten by a model folder; give another folder")
+    foreign = sorted(each.name for each in target.iterdir() if each.name not in OWN) if target.is_dir() else []
+    if foreign:
+        raise MaskedCRFError(f"{target}: {foreign[0]} is no part of a model and would be lost; give another folder")
+
+
+def refuse_own_scheme(scheme: Scheme, where: str, *, like: Scheme | None = None) -> None:
+    """What is saved names its scheme, and tags are written `like` one: a scheme that would not come back is refused."""
+    form = like or scheme
+    known = SCHEMES.get(scheme.name)
+    if known is None or replace(known, delimiter=form.delimiter, prefix_last=form.prefix_last) != scheme:
+        raise MaskedCRFError(
+            f"{where}: scheme {scheme.name!r} is your own table or way of writing tags, and only the name of a known "
+            f"one is saved; build the model on one of {', '.join(SCHEMES)}"
+        )
+
+
+def write_record(target: Path, record: Record) -> None:
+    """Give a model folder another record, whole or not at all; a card that somebody has written in stays as it is."""
+    old = _read_config(target)
+    new = old.model_copy(update={"record": record})
+    with written_aside(target) as aside:
+        shutil.copytree(target, aside, dirs_exist_ok=True)
+        write_json(aside / CONFIG, new.model_dump(mode="json"))
+        card = aside / CARD
+        if card.is_file() and card.read_bytes() == model_card(old.model_dump(mode="json")).encode():
+            card.write_text(model_card(new.model_dump(mode="json")), encoding="utf-8")
 
 
 def plain_state(model: torch.nn.Module) -> dict[str, Tensor]:

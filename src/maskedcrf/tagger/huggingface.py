@@ -6,6 +6,7 @@ Word pieces that no label stands on (-100: special pieces, all but the first pie
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.encoders.pretrained import skeleton
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
+from maskedcrf.tagger.folder import refuse_own_scheme
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 
@@ -42,6 +45,8 @@ class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
         classifier_dropout: float = 0.1,
         **rest: Any,
     ) -> None:
+        # Neither may name code: a private key or an implementation once made transformers fetch and run a kernel.
+        rest = {k: v for k, v in rest.items() if not k.startswith("_") and "_implementation" not in k}
         self.encoder = encoder or {"model_type": "bert"}
         self.tags = list(tags or ["O", "B-X", "I-X"])
         self.scheme, self.mask, self.delimiter, self.prefix_last = scheme, mask, delimiter, prefix_last
@@ -64,13 +69,9 @@ class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ig
 
     def __init__(self, config: MaskedCRFConfig) -> None:
         super().__init__(config)
-        settings = dict(config.encoder)
-        kind = settings.pop("model_type", None)
-        if kind not in transformers.CONFIG_MAPPING or "auto_map" in settings:
-            raise MaskedCRFError(f"unknown model type {kind!r}; transformers must know it without foreign code")
-        self.encoder = transformers.AutoModel.from_config(transformers.CONFIG_MAPPING[kind].from_dict(settings))
-        if isinstance(getattr(self.encoder, "pooler", None), nn.Module):
-            self.encoder.pooler = None
+        raw = json.loads(json.dumps(config.encoder))  # as a file has it: to_dict() has numbers among its keys
+        # from_pretrained(dtype=...) asks by the default dtype; a skeleton is float32 whatever is asked.
+        self.encoder = skeleton(raw, "config.json").to(torch.get_default_dtype())
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.linear = nn.Linear(self.encoder.config.hidden_size, len(config.tags))
         self.crf = MaskedCRF(config.constraints(), mask=config.mask)  # type: ignore[arg-type]
@@ -112,6 +113,7 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
     """The same tagger as a PreTrainedModel with its tokenizer; its encoder must be a transformer alone."""
     model = tagger.model
     part = _transformer(tagger)
+    refuse_own_scheme(tagger.scheme, "config.json")
     config = MaskedCRFConfig(
         encoder=part.model.config.to_dict(),
         tags=list(tagger.tags),

@@ -38,6 +38,8 @@ MOST = 256
 SIMILAR = 0.8
 """A batch that is large enough is not filled up with sentences shorter than this times its longest: they would pad."""
 SPANS_AT_ONCE = 4096
+MOST_PATHS = 1000
+"""To be ranked: their beginnings are all kept for every word and tag of a batch."""
 
 
 class Item(NamedTuple):
@@ -77,8 +79,8 @@ class Question:
     def __post_init__(self) -> None:
         if self.threshold is not None and not 0 < self.threshold <= 1:
             raise MaskedCRFError(f"threshold is a probability above 0 and up to 1, got {self.threshold}")
-        if self.nbest < 0:
-            raise MaskedCRFError(f"nbest is a number of paths, got {self.nbest}")
+        if not 0 <= self.nbest <= MOST_PATHS:
+            raise MaskedCRFError(f"nbest is a number of paths, {MOST_PATHS:,} at most, got {self.nbest}")
 
 
 def stream(

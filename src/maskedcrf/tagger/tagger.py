@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
 from typing import Any, overload
 
@@ -88,7 +89,8 @@ class Tagger:
         A string is raw text; a list holds texts, lists of tokens or `Sentence`s, so one list of tokens is `[tokens]`.
         """
         if isinstance(texts, str):
-            return next(self.stream([texts], **options))
+            (answer,) = self.stream([texts], **options)
+            return answer
         return list(self.stream(texts, **options))
 
     def stream(
@@ -133,17 +135,20 @@ class Tagger:
         if fixed is None and gazetteer is None:
             yield from map(Item.of, texts)
             return
-        known = iter(fixed) if fixed is not None else None
-        for number, text in enumerate(texts):
+        known = iter(fixed) if fixed is not None else repeat(None)
+        number = 0
+        for number, text in enumerate(texts, start=1):
             item = Item.of(text)
             try:
-                own = next(known) if known is not None else None
+                own = next(known)
             except StopIteration:
                 raise DataError(
-                    f"fixed ends before text {number}; give one entry a text, None where nothing is fixed"
+                    f"fixed ends before text {number - 1}; give one entry a text, None where nothing is fixed"
                 ) from None
             rules = self.model.crf.constraints
             yield item._replace(allowed=allowed_tags(rules, item.tokens, fixed=own, gazetteer=gazetteer))
+        if fixed is not None and any(True for _ in known):
+            raise DataError(f"fixed goes on after the last of {number} texts; give one entry a text, no more")
 
     def pipeline(self, texts: str | Sequence[str]) -> list[Any]:
         """Entities as a Hugging Face pipeline gives them: dicts for one text, a list of such lists for several."""

@@ -35,8 +35,10 @@ class State:
     """Best dev F1, and minus the dev loss, which decides between epochs of equal F1."""
     best_epoch: int = 0
     """That epoch, from 1; 0 while there is none."""
+    lowest_loss: float | None = None
+    """Of dev, over the epochs so far."""
     bad_epochs: int = 0
-    """Epochs since then."""
+    """Epochs without a better F1 or a lower loss on dev."""
     loss_sum: float = 0.0
     """Of the epoch under way."""
     finished: bool = False

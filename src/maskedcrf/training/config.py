@@ -25,6 +25,8 @@ GoldPolicy = Literal["error", "repair", "drop"]
 Precision = Literal["auto", "float32", "bf16", "fp16"]
 Schedule = Literal["linear", "constant"]
 
+CALLED = {"lr": "head_rate", "learning_rate": "head_rate", "batch_size": "batch", "num_epochs": "epochs"}
+"""What others call a setting, and ours."""
 SMALL = 5000
 """Training sets of fewer sentences get twice the epochs by default."""
 
@@ -51,7 +53,7 @@ class OptimSettings(_Frozen):
     weight_decay: float | None = Field(default=None, ge=0)
     """Decoupled weight decay of matrices (not of biases, norms and transitions); 0.01 with a transformer, else 0."""
     schedule: Schedule | None = None
-    """`linear`: up over the warm-up, then down to 0; `constant`: up, then level. Linear with a transformer."""
+    """`linear`: up over the warm-up, then down to 0; `constant`: level from the start. Linear with a transformer."""
     warm_up: float = Field(default=0.1, ge=0, lt=1)
     """Share of all steps over which a linear schedule rises."""
     clip: float = Field(default=1.0, gt=0)
@@ -71,7 +73,7 @@ class DataSettings(_Frozen):
     """How files are read."""
 
     format: Format = "auto"
-    """Format of the files; by their name and content if `auto`."""
+    """Format of the files; `auto` looks at what is in a file, and at what files a folder holds."""
     token_column: int = 0
     """Column of the tokens in a CoNLL file, from 0, or from -1 backwards."""
     tag_column: int = -1
@@ -187,6 +189,30 @@ class Settings(_Frozen):
         return self.model_copy(update={**update, "optim": self.optim.resolved(pretrained=pretrained)})
 
 
+class Places(_Frozen):
+    """What a run reads and writes, which stands beside its settings in a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    train: str | list[str]
+    output: str
+    dev: str | list[str] | None = None
+    test: str | list[str] | None = None
+    seeds: int | None = None
+    overwrite: bool = False
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The same values, each of its kind; what is missing or of another kind is named in one line."""
+        for name in ("train", "output"):
+            if not values.get(name):
+                raise SettingsError(f"nothing given for {name}: say --{name} or put it in the settings file")
+        try:
+            return cls.model_validate(dict(values)).model_dump(exclude_unset=True)
+        except ValidationError as error:
+            raise SettingsError(_explain(error)) from error
+
+
 def read_settings(path: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a TOML file, with flags (`encoder.transformer` for a table's key) on top."""
     values: dict[str, Any] = {}
@@ -222,9 +248,10 @@ def _explain(error: ValidationError) -> str:
     name = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         names = list(known_names())
-        # The same key in another table is nearer than a similar one.
-        same = [other for other in names if other.rpartition(".")[2] == name.rpartition(".")[2]]
-        near = same or get_close_matches(name, names, n=1, cutoff=0.5)
+        # The same key in another table is nearer than a similar one; of keys alone, or a long table's name decides.
+        ends = {other.rpartition(".")[2]: other for other in reversed(names)}
+        key = name.rpartition(".")[2]
+        near = [ends[end] for end in get_close_matches(CALLED.get(key, key), ends, n=1, cutoff=0.6)]
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
         return f"unknown setting {name}: {hint}"
     message = first["msg"].removeprefix("Value error, ")

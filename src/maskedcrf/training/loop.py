@@ -198,11 +198,14 @@ def _close_epoch(run: Run, epoch: int, *, loss: float, started: float) -> None:
             entry["dev"] = scores.to_dict()
             decisive += torch.tensor([scores.f1, -scores.loss if scores.loss is not None else 0.0]).to(decisive)
         run.processes.from_first([decisive])
-        if decisive.tolist() > state.best:
-            state.best, state.best_epoch, state.bad_epochs = decisive.tolist(), epoch, 0
+        better, loss_on_dev = decisive.tolist() > state.best, -float(decisive[1])
+        if better:
+            state.best, state.best_epoch = decisive.tolist(), epoch
             run.best = plain_state(run.model)
-        else:
-            state.bad_epochs += 1
+        # While the loss still falls there is something to wait for, whatever F1 an early epoch had by chance.
+        falls = state.lowest_loss is None or loss_on_dev < state.lowest_loss
+        state.lowest_loss = loss_on_dev if falls else state.lowest_loss
+        state.bad_epochs = 0 if better or falls else state.bad_epochs + 1
         state.finished = bool(settings.patience) and state.bad_epochs >= (settings.patience or 0)
     else:
         state.best_epoch = epoch

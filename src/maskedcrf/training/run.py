@@ -10,7 +10,7 @@ from typing import Any
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.evaluation.compare import signature
-from maskedcrf.tagger.folder import CONFIG, METRICS, Record, read_json, write_metrics
+from maskedcrf.tagger.folder import CONFIG, METRICS, Record, read_json, refuse_foreign, write_metrics, write_record
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.scoring import Scores, score
 from maskedcrf.tagger.tagger import Tagger
@@ -42,15 +42,17 @@ def train(
     """A tagger trained on this data, saved to `output` if given.
 
     A run that was stopped goes on where its last checkpoint was when it is started again with the same settings and
-    data; one that had finished is loaded. `overwrite` starts anew.
+    data; one that had finished is loaded, and scored on `test` if given. `overwrite` starts anew.
     """
     chosen = Settings.of(settings)
+    target = Path(output) if output is not None else None
+    if target is not None and (overwrite or not target.exists()):
+        refuse_foreign(target)  # before anything is trained
     corpus = build_corpus(train, dev, test, chosen)
     chosen = chosen.resolved(len(corpus.tokens))
-    target = Path(output) if output is not None else None
     fingerprint = corpus.fingerprint(chosen)
     if target is not None and target.exists() and not overwrite:
-        return _finished(target, fingerprint)
+        return _finished(target, corpus, chosen, fingerprint)
     device = choose_device(chosen.device)
     with own_randomness(), joined(device) as processes:
         seed_all(chosen.seed, "model")
@@ -69,13 +71,33 @@ def train(
     return tagger
 
 
-def _finished(target: Path, fingerprint: str) -> Tagger:
+def _finished(target: Path, corpus: Corpus, settings: Settings, fingerprint: str) -> Tagger:
     """The tagger that this very run had saved already; anything else in its place is left alone."""
     if (target / CONFIG).is_file() and read_json(target / CONFIG).get("record", {}).get("fingerprint") == fingerprint:
         logger.info("%s: already trained with these settings and data", target)
         shutil.rmtree(_beside(target, WORK), ignore_errors=True)  # killed between saving the model and this
-        return Tagger.load(target)
-    raise MaskedCRFError(f"{target}: there is something already; give another output folder, or overwrite it")
+        tagger = Tagger.load(target)
+        if corpus.test:
+            _score_test(tagger, target, corpus, settings)
+        return tagger
+    raise MaskedCRFError(
+        f"{target}: there is something already; give another output folder, or overwrite it (--overwrite)"
+    )
+
+
+def _score_test(tagger: Tagger, target: Path, corpus: Corpus, settings: Settings) -> None:
+    """Record the scores of a finished run on the test data given now, which the fingerprint does not cover."""
+    device = choose_device(settings.device)
+    with joined(device) as processes:
+        processes.wait()  # or another might still be reading the folder that the first is about to replace
+        if not processes.first:
+            return
+        found = score(tagger.to(device).model, corpus.test, gold_scheme=settings.the_scheme(settings.file_scheme))
+        old = tagger.record
+        data, scores = {**old.data, "test": corpus.summary["test"]}, {**old.scores, "test": found.to_dict()}
+        tagger.record = old.model_copy(update={"data": data, "scores": scores})
+        if tagger.record != old:
+            write_record(target, tagger.record)
 
 
 def _work_folder(target: Path | None, *, overwrite: bool) -> Path | None:

@@ -39,10 +39,10 @@ def train_seeds(
 def summarise(scores: list[dict[str, Any]], seeds: range) -> dict[str, Any]:
     """Of dev and test, under retain and discard: each seed's F1, the best, the mean, the standard deviation.
 
-    The standard deviation is that of a sample (n - 1); 0 for one run.
+    The standard deviation is that of a sample (n - 1); 0 for one run. A part that some run lacks is left out.
     """
     parts: dict[str, Any] = {}
-    for part in scores[0]:
+    for part in (name for name in scores[0] if all(name in run for run in scores)):
         parts[part] = {}
         for name, path in MEASURES.items():
             values = [float(_at(run[part], path)) for run in scores]
