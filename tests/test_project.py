@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -185,6 +186,28 @@ REQUIREMENTS = [
 def test_every_dependency_has_a_lower_bound_and_an_exact_version_above_it(requirement: Requirement) -> None:
     assert [each.operator for each in requirement.specifier] == [">="]
     assert PINS[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+# Not ours to choose a version of: it comes with what is named here, in the version that fits.
+COMES_WITH = {"llvmlite": "numba", "triton": "torch"}
+
+
+def modules(path: Path) -> set[str]:
+    """Top-level names of all that a Python file imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_everything_the_source_imports_is_declared() -> None:
+    others = set().union(*map(modules, SOURCES)) - sys.stdlib_module_names - {"maskedcrf"}
+    declared = {canonicalize_name(requirement.name) for requirement in REQUIREMENTS}
+    assert others >= {"torch", "starlette", "h11"}
+    assert {canonicalize_name(COMES_WITH.get(name, name)) for name in others} <= declared
 
 
 def test_exact_versions_are_plain() -> None:

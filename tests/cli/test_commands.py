@@ -263,14 +263,29 @@ def test_words_read_as_gold_say_which_columns_were_read(capsys, tmp_path, comman
         (["nope"], "No such command 'nope'; see maskedcrf --help"),
         (["check", "FILE", "--column", "0"], "no scheme has all of these tags: w; is --column right?"),
         (["evaluate", "/nowhere/at/all"], "/nowhere/at/all: No such file or directory"),
-        (["evaluate", "/"], "/: Is a directory"),
-        (["repair", "FILE", "--column", "-1", "--output", "/nowhere/out"], "No such file or directory"),
+        (["evaluate", "/"], "/: a folder without seq.in"),
+        (["repair", "FILE", "--output", "/nowhere/out"], ": /nowhere/out: there is no folder /nowhere; make it"),
+        (["repair", "FILE", "--output", "/tmp"], ": /tmp: a folder; give a file to write"),
+        (["repair", "FILE", "--output", "/dev/full"], ": /dev/full: could not be written (No space left on device)"),
     ],
 )
 def test_bad_usage_is_one_line_and_code_2(capsys, scored, arguments, message):
     code, out, err = run(capsys, *[scored if each == "FILE" else each for each in arguments])
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+@pytest.mark.parametrize(
+    "command", [["evaluate"], ["audit"], ["check"], ["convert", "--from", "BIO", "--to", "BIOES"], ["repair"]], ids=min
+)
+def test_commands_on_columns_refuse_json_lines_and_triples_by_name(capsys, tmp_path, command):
+    path = tmp_path / "data.txt"
+    path.write_text('\n{"tokens": ["a"], "tags": ["I-LOC"]}\n')
+    (tmp_path / "seq.in").write_text("a\n")
+    for given, kind in ((path, "JSON lines"), (tmp_path, "a folder of parallel files (seq.in)")):
+        code, out, err = run(capsys, *command, given)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"maskedcrf: {given}: {kind}; this command reads columns: maskedcrf train checks")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -9,6 +9,7 @@ import pytest
 from small_corpus import SMALL, corpus, write_conll
 
 from maskedcrf.cli import main
+from maskedcrf.deploy import onnx_parts
 from maskedcrf.tagger import Tagger
 
 pytest.importorskip("onnxruntime")
@@ -41,7 +42,10 @@ def test_the_file_is_checked_against_the_folder_and_predicts_the_same(
     assert capsys.readouterr().err.startswith("maskedcrf: an ONNX file gives the best path")
 
 
-def test_eight_bits_and_the_check_are_told_in_a_line_each(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eight_bits_and_the_check_are_told_in_a_line_each(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_parts, "SMALL_TABLE", 1)
     file = str(folder / "int8.onnx")
     assert main(["export", str(folder / "model"), file, "--int8", "--check", str(folder / "test.conll")]) == 0
     told = capsys.readouterr()
@@ -49,6 +53,29 @@ def test_eight_bits_and_the_check_are_told_in_a_line_each(folder: Path, capsys: 
     assert told.err.endswith(" MB, int8\n")
     assert told.out.startswith("30 sentences, ")
     assert told.out.count("\n") == 1
+
+
+def test_eight_bits_are_refused_where_there_is_nothing_to_store_in_them(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "int8.onnx"
+    assert main(["export", str(folder / "model"), str(file), "--int8", "--json"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == (
+        f"maskedcrf: {file}: nothing to store in 8 bits: an LSTM, characters and tables of fewer than 1024 words stay "
+        "as they are; leave --int8 out\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_model_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, more in (("m.onnx", "; maskedcrf predict and maskedcrf tag take ONNX files"), ("m.bin", "")):
+        (tmp_path / name).write_bytes(b"")
+        assert main(["export", str(tmp_path / name), str(tmp_path / "out.onnx")]) == 2
+        needs = "a file; export needs the model folder that `maskedcrf train` writes"
+        assert capsys.readouterr().err == f"maskedcrf: {tmp_path / name}: {needs}{more}\n"
+    assert not (tmp_path / "out.onnx").exists()
 
 
 def test_a_folder_that_is_none_is_refused_and_nothing_written(

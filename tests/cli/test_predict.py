@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import re
 import sys
 
 import pytest
 from small_corpus import SMALL, corpus, write_conll
 
 from maskedcrf.cli import main
+from maskedcrf.data.files import SUFFIXES
 from maskedcrf.tagger import Tagger
 
 
@@ -55,6 +58,68 @@ def test_json_lines_keep_their_text_and_offsets(model, capsys, tmp_path):
     assert second["tags"] == ["B-PER", "I-PER"]
 
 
+@pytest.mark.parametrize("name", ["in.ndjson", "IN.JSONL", "in.json", "in.JSONL.GZ"])
+def test_json_lines_are_known_by_every_name_that_tag_takes(model, capsys, tmp_path, name):
+    line = b'{"text": "ann flew"}\n'
+    (tmp_path / name).write_bytes(gzip.compress(line) if name.endswith("GZ") else line)
+    assert main(["predict", model, str(tmp_path / name)]) == 0
+    assert capsys.readouterr().out == "ann B-PER\nflew O\n\n"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES["conll"])
+def test_columns_are_known_by_every_name_that_tag_takes(model, capsys, tmp_path, suffix):
+    path = tmp_path / f"in{suffix.upper()}"
+    path.write_text("ann\tx\nflew\ty\n")
+    assert main(["predict", model, str(path)]) == 0
+    assert capsys.readouterr().out == "ann\tx\tB-PER\nflew\ty\tO\n\n"
+
+
+@pytest.mark.parametrize("name", ["in.txt", "in.txt.gz", "-"])
+def test_columns_named_as_text_are_tagged_as_text_and_a_note_says_so(model, capsys, tmp_path, monkeypatch, name):
+    columns = b"ann NNP B-PER\nflew VBD O\n\neve NNP B-PER\n"
+    path = tmp_path / name
+    if name == "-":
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(columns))))
+    else:
+        path.write_bytes(gzip.compress(columns) if name.endswith("gz") else columns)
+    given = name if name == "-" else str(path)
+    assert main(["predict", model, given]) == 0
+    told = capsys.readouterr()
+    shown = "<stdin>" if name == "-" else given
+    assert told.err == f"maskedcrf: {shown} looks like columns; it is tagged as text: say --input-format conll\n"
+    assert told.out.startswith("ann B-PER\nNNP ")
+
+
+def test_text_and_what_is_said_to_be_text_get_no_note(model, capsys, tmp_path):
+    (tmp_path / "in.txt").write_text("ann flew\n\neve left\n")
+    (tmp_path / "columns.txt").write_text("ann B-PER\n")
+    assert main(["predict", model, str(tmp_path / "in.txt")]) == 0
+    assert main(["predict", model, str(tmp_path / "columns.txt"), "--input-format", "text"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_document_marks_stay_in_columns_with_an_outside_tag(model, capsys, tmp_path):
+    path = tmp_path / "in.conll"
+    path.write_text("-DOCSTART- -X-\n\nann x\nflew y\n\n-DOCSTART-\neve z\n\n-DOCSTART- -X-\n")
+    assert main(["predict", model, str(path)]) == 0
+    expected = "-DOCSTART- -X- O\n\nann x B-PER\nflew y O\n\n-DOCSTART- O O\neve z B-PER\n\n-DOCSTART- -X- O\n\n"
+    assert capsys.readouterr().out == expected
+    assert main(["predict", model, str(path), "--format", "jsonl"]) == 0
+    assert [json.loads(line)["tokens"] for line in capsys.readouterr().out.splitlines()] == [["ann", "flew"], ["eve"]]
+
+
+def test_parquet_is_left_to_tag(model, capsys, tmp_path):
+    (tmp_path / "in.pq").write_text("PAR1")
+    assert main(["predict", model, str(tmp_path / "in.pq")]) == 2
+    assert "in.pq: a Parquet file by its name; tag it with maskedcrf tag" in capsys.readouterr().err
+
+
+def test_errors_on_standard_input_name_it(model, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "ann"}\n{]\n')))
+    assert main(["predict", model, "-", "--input-format", "jsonl"]) == 2
+    assert "<stdin>:2: not JSON" in capsys.readouterr().err
+
+
 def test_a_threshold_shows_what_is_not_on_the_best_path(model, capsys, tmp_path):
     (tmp_path / "in.txt").write_text("ann north bank\n")
     found = []
@@ -76,7 +141,11 @@ def test_marked_text_shows_the_entities_in_place(model, capsys, tmp_path):
         (b"ann\n", ["--probabilities"], "--format jsonl"),
         (b"\xff\xfe\n", [], "not UTF-8"),
         (b"{]\n", ["--input-format", "jsonl"], ":1: not JSON"),
-        (b'{"tokens": 3}\n', ["--input-format", "jsonl"], ":1: neither tokens"),
+        (b"[3]\n", ["--input-format", "jsonl"], ":1: list where an object"),
+        (b'{"tokens": 3}\n', ["--input-format", "jsonl"], ":1: tokens must be a list of strings, got int"),
+        (b'{"text": ["ann"]}\n', ["--input-format", "jsonl"], ":1: neither tokens nor text"),
+        (b'{"tokens": ["a", "\\ud800"]}\n', ["--input-format", "jsonl"], ":1: tokens hold half a character"),
+        (b'\n{"text": "\\ud800"}\n', ["--input-format", "jsonl", "--format", "jsonl"], ":2: text hold half a"),
         (b"a b\nc\n", ["--input-format", "conll"], ":2:"),
         (b"ann\n", ["--threshold", "7", "--format", "jsonl"], "threshold"),
     ],
@@ -98,4 +167,26 @@ def test_a_folder_that_is_no_model_is_refused(capsys, tmp_path):
 
 def test_help_has_an_example(capsys):
     assert main(["predict", "--help"]) == 0
-    assert "maskedcrf predict model" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "maskedcrf predict model" in shown
+    assert all(re.search(rf"\{suffix}\b", shown) for form in ("conll", "jsonl") for suffix in SUFFIXES[form])
+
+
+def test_tokens_are_cut_as_the_model_learnt_them(capsys, tmp_path):
+    text = "".join(f"x{n} B-PER\ny{n} O\n\n" for n in range(30))
+    (tmp_path / "train.conll").write_text(text)
+    flags = ["--set", "data.first_character=true", "--set", "encoder.words=8", "--set", "encoder.lstm_hidden=8"]
+    rest = ["--set", "epochs=20", "--set", "batch=4", "--set", "patience=0"]
+    files = ["--train", str(tmp_path / "train.conll"), "--dev", str(tmp_path / "train.conll")]
+    assert main(["train", *files, "-o", str(tmp_path / "model"), *flags, *rest]) == 0
+    (tmp_path / "in.conll").write_text("x99 B-PER\ny77 O\n\n")
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "in.conll")]) == 0
+    assert capsys.readouterr().out == "x99 B-PER B-PER\ny77 O O\n\n", "columns stay as they came"
+
+
+def test_a_bare_document_mark_gets_the_columns_of_its_file(model, capsys, tmp_path):
+    (tmp_path / "in.conll").write_text("-DOCSTART-\n\nann X B-PER\n\n")
+    assert main(["predict", model, str(tmp_path / "in.conll"), "-o", str(tmp_path / "out.conll")]) == 0
+    assert (tmp_path / "out.conll").read_text().startswith("-DOCSTART- O O O\n\nann X B-PER ")
+    assert main(["evaluate", str(tmp_path / "out.conll")]) == 0

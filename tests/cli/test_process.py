@@ -32,12 +32,16 @@ def test_help_starts_in_under_400_milliseconds():
     assert min(used) < 0.4
 
 
-def test_no_command_imports_torch(tmp_path):
+@pytest.mark.parametrize(
+    "command", [["evaluate"], ["audit"], ["check"], ["convert", "--from", "BIO", "--to", "BIOES"], ["repair"]], ids=min
+)
+def test_no_command_on_files_imports_torch(tmp_path, command):
     path = tmp_path / "a"
-    path.write_text("w O O\n")
-    run = f"main(['evaluate', {str(path)!r}])"
-    code = f"import sys; from maskedcrf.cli import main; {run}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+    path.write_text("w B-X B-X\nw O O\n")
+    run = f"code = main({[*command, str(path)]!r})"
+    code = f"import sys; from maskedcrf.cli import main; {run}; sys.exit(code or 7 * ('torch' in sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, "X" in result.stdout) == (0, True), result.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_error(tmp_path):
@@ -49,6 +53,20 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=30) == 141
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
+@pytest.mark.parametrize("command", ["repair", "check"])
+@pytest.mark.parametrize("times", [1, 20_000])
+def test_an_output_without_room_is_named(tmp_path, command, times):
+    path = tmp_path / "a"
+    path.write_text("w I-X\n\n" * times)
+    with open("/dev/full", "wb") as full:  # noqa: PTH123
+        options = ["--scheme", "BIO", str(path)]
+        result = subprocess.run([*COMMAND, command, *options], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 2
+    last = result.stderr.splitlines()[-1]
+    assert last == "maskedcrf: standard output: No space left on device; make room, or send it elsewhere"
 
 
 def test_an_interrupt_ends_it_quietly_with_130():

@@ -97,6 +97,23 @@ def test_a_host_that_is_none_is_refused_in_one_line(model: Path, capsys: pytest.
     assert said.endswith("no such address; choose another with --host\n")
 
 
+def test_a_host_that_is_not_this_machine_is_refused_by_its_option(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(model), "--host", "192.0.2.1", "--port", "0"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("maskedcrf: cannot listen on 192.0.2.1 port 0: ")
+    assert said.endswith("; choose another with --host\n")
+
+
+def test_a_file_is_no_model_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"")
+    assert main(["serve", str(tmp_path / "m.onnx")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"maskedcrf: {tmp_path / 'm.onnx'}: a file; serve needs the model folder that")
+    assert said.count("\n") == 1
+
+
 def test_a_folder_that_is_no_model_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(tmp_path / "nothing")]) == 2
     assert capsys.readouterr().err.count("\n") == 1

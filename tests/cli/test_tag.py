@@ -12,6 +12,7 @@ import pytest
 from served import build_tagger
 
 from maskedcrf.cli import main
+from maskedcrf.cli.tag import _summary as summary
 from maskedcrf.cli.tag import _watched as watched
 from maskedcrf.deploy.bulk.cluster import Cluster, connected
 from maskedcrf.deploy.bulk.run import Tally
@@ -102,6 +103,11 @@ def test_without_ray_the_message_says_how_to_install_it(model, tmp_path, capsys,
 def test_help_has_an_example(capsys):
     assert main(["tag", "--help"]) == 0
     assert "maskedcrf tag my-model" in capsys.readouterr().out
+
+
+def test_the_summary_says_where_what_was_set_aside_lies_in_subfolders_too(tmp_path):
+    told = summary(Tally(3, finished=3, sentences=9, rejected=2), tmp_path)
+    assert told.endswith(f"2 rows set aside, see *.rejects.jsonl below {tmp_path}")
 
 
 def test_a_terminal_sees_how_far_it_is_and_the_last_tally_counts(monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedcrf.data import conll
-from maskedcrf.data.conll import read_conll, read_many, write_conll
+from maskedcrf.data.conll import DocumentMark, read_conll, read_many, write_conll
 from maskedcrf.data.sentence import Sentence, in_chunks
 from maskedcrf.errors import DataError
 
@@ -74,6 +74,19 @@ def test_document_marks_are_dropped_unless_asked_for(file):
     kept = file("-DOCSTART- -X- O\n\na NN O\n", "kept")
     assert [each.tokens for each in read_conll(kept, keep_docstart=True)] == [("-DOCSTART-",), ("a",)]
     assert [each.tokens for each in read_conll(file("-DOCSTART-x O\n", "token"))] == [("-DOCSTART-x",)]
+
+
+@pytest.mark.parametrize("block", [5, 1 << 20])
+def test_document_marks_come_as_they_are_where_they_are_asked_for_apart(file, monkeypatch, block):
+    monkeypatch.setattr(conll, "BLOCK", block)
+    path = file("-DOCSTART-  -X- O\n\na NN O\n\n-DOCSTART-\nb NN O\n\n-DOCSTART- x\n")
+    found = list(read_conll(path, marks=True))
+    assert [each.tokens for each in found] == [(), ("a",), (), ("b",), ()]
+    assert [(each.line, each.document) for each in found] == [(1, 1), (3, 1), (5, 2), (6, 2), (8, 3)]
+    marks = [(each.mark, each.alone) for each in found if isinstance(each, DocumentMark)]
+    assert marks == [("-DOCSTART-  -X- O", True), ("-DOCSTART-", False), ("-DOCSTART- x", True)]
+    [mark] = read_conll(file("-DOCSTART-\tO\n", "empty"), marks=True)
+    assert (mark.mark, mark.separator, mark.document) == ("-DOCSTART-\tO", "\t", 1)
 
 
 def test_a_hash_is_a_token_unless_comments_are_asked_for(file):

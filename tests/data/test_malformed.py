@@ -8,6 +8,7 @@ import pytest
 
 from maskedcrf.data import conll
 from maskedcrf.data.conll import read_conll
+from maskedcrf.data.files import as_text
 from maskedcrf.errors import DataError
 
 ACCEPTED = {
@@ -87,6 +88,30 @@ def test_a_missing_column_is_named(tmp_path, column, width):
     path.write_text("\n" + " ".join("x" * width) + "\n")
     with pytest.raises(DataError, match=rf":2: there is no column {column}; this line has"):
         list(read_conll(path, tag_column=column))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("", ""),
+        (" \t ", ""),
+        ("a", "a"),
+        ("a \n", "a\n"),
+        ("a\t \n\n b\t", "a\n\n b"),
+        ("a  b \n \nc", "a  b\n\nc"),
+        ("a\u00a0\nb\x0c \n", "a\u00a0\nb\x0c\n"),
+        ("a \r\nb\t\r\n", "a\nb\n"),
+    ],
+)
+def test_trailing_blanks_go_and_no_other_character(given, kept):
+    assert as_text(given.encode(), "a", 1) == kept
+
+
+@pytest.mark.timeout(60)
+def test_a_long_run_of_blanks_inside_a_line_takes_no_time(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("a" + " " * 500_000 + "O\nb O \n")
+    assert [sentence.tokens for sentence in read_conll(path)] == [("a", "b")]
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedcrf.data.reading import guess_format, read_sentences
+from maskedcrf.data.files import form_of
+from maskedcrf.data.reading import guess_format, looks_like_columns, read_sentences, require_columns
 from maskedcrf.errors import DataError
 
 CONLL = b"to O\nLima B-LOC\n\n"
@@ -35,6 +37,26 @@ def test_standard_input_is_recognised_too(monkeypatch: pytest.MonkeyPatch, text:
     sentences = list(read_sentences("-"))
     assert [(s.tokens, s.tags) for s in sentences] == [(("to", "Lima"), ("O", "B-LOC"))]
     assert sentences[0].where(0) == "<stdin>:1"
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        ("a.jsonl", "jsonl"),
+        ("a.b/A.NDJSON", "jsonl"),
+        ("a.Json.GZ", "jsonl"),
+        ("train.bioes.conll.gz", "conll"),
+        ("a.COL", "conll"),
+        ("a.pq", "parquet"),
+        ("a.txt", None),
+        ("a.gz", None),
+        ("jsonl", None),
+        ("a.jsonl/b", None),
+        ("-", None),
+    ],
+)
+def test_a_name_shows_what_a_file_holds(name: str, form: str | None) -> None:
+    assert form_of(name) == form_of(Path(name)) == form
 
 
 def test_a_folder_of_parallel_files_is_recognised(tmp_path: Path) -> None:
@@ -74,6 +96,53 @@ def test_of_a_character_with_its_place_in_the_word_the_character_is_read(tmp_pat
     (tmp_path / "a.conll").write_text("口0\tB-LOC\n腔11\tI-LOC\n0\tO\n", encoding="utf-8")
     [sentence] = read_sentences(tmp_path / "a.conll", first_character=True)
     assert (sentence.tokens, sentence.tags) == (("口", "腔", "0"), ("B-LOC", "I-LOC", "O"))
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        (b"-DOCSTART-\n\nto TO O\n\nLima NNP B-LOC\n", True),
+        (b"to\tO\r\nNew York\tB-LOC\r\n", True),
+        (gzip.compress(b"to O\nLima B-LOC\n"), True),
+        (b"to O\nLima B-LOC\n" * 1000, True),
+        (b"to O", True),
+        (b"to TO O\nLima B-LOC\n", False),
+        (b"to TO\nLima NNP\n", False),
+        (b"Ann flew to Lima .\nBob flew to Oslo .\n", False),
+        (b"O\nO\n", False),
+        (b"\xff\xfe O\n O\n", False),
+        (b"", False),
+    ],
+)
+def test_columns_are_told_from_text_by_their_tags(tmp_path: Path, text: bytes, columns: bool) -> None:
+    (tmp_path / "a.txt").write_bytes(text)
+    assert looks_like_columns(tmp_path / "a.txt") is columns
+
+
+def test_what_is_plainly_no_columns_is_refused_by_its_kind(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    for text in (JSONL, gzip.compress(b"\xef\xbb\xbf\n" + JSONL), b'{"tokens": ["' + b"a" * 5000):
+        path.write_bytes(text)
+        with pytest.raises(DataError, match=f"^{path}: JSON lines; this command reads columns: maskedcrf train checks"):
+            require_columns(path)
+    for text in (CONLL, b'{"} O\n', b"{} O\n", b'{\n"a": 1}\n', b"", b"[1]\n"):
+        path.write_bytes(text)
+        require_columns(path)
+    require_columns(tmp_path / "none")  # its reader says so
+    with pytest.raises(DataError, match="a folder without seq.in"):
+        require_columns(tmp_path)
+    (tmp_path / "seq.in.gz").write_bytes(b"")
+    with pytest.raises(DataError, match=r"a folder of parallel files \(seq.in\); this command reads columns"):
+        require_columns(tmp_path)
+
+
+def test_a_pipe_with_a_name_is_not_read_twice(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, CONLL)
+    os.close(writing)
+    [sentence] = read_sentences(f"/dev/fd/{reading}")
+    os.close(reading)
+    assert sentence.tokens == ("to", "Lima")
 
 
 @pytest.fixture(scope="module")

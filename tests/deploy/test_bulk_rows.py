@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from served import build_tagger
 
 from maskedcrf.data.conll import read_conll
-from maskedcrf.deploy.bulk.formats import cut, form_of, tag
+from maskedcrf.data.files import SUFFIXES, form_of
+from maskedcrf.deploy.bulk.formats import FORMATS, cut, tag
+from maskedcrf.deploy.bulk.output import Source, Target
 from maskedcrf.deploy.bulk.rows import Options
 from maskedcrf.errors import DataError
 
@@ -28,6 +31,18 @@ def tagged(path, options=None, form=None):
         for piece in cut(str(path), form, options)
     ]
     return [each.content for each in done], [reject for each in done for reject in each.rejects]
+
+
+def test_every_form_that_a_name_can_show_can_be_tagged():
+    assert FORMATS.keys() == SUFFIXES.keys()
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "A.JSONL.GZ"])
+def test_what_is_named_as_packed_is_written_packed(name, tmp_path):
+    target = Target(tmp_path, Source("in", form_of(name), name))
+    target.write(b"{}\n", b"")
+    target.finish()
+    assert gzip.decompress((tmp_path / name).read_bytes()) == b"{}\n"
 
 
 @given(size=st.integers(0, 30), piece=st.integers(1, 3000))
@@ -69,6 +84,14 @@ def test_bad_lines_are_set_aside_with_place_and_reason(tmp_path):
         assert reason in reject["reason"]
         assert reject["content"] == line.decode("utf-8", "backslashreplace")
         assert "\n" not in reject["reason"]
+
+
+@pytest.mark.parametrize("value", ["3", "null", "{}"])
+def test_a_text_that_is_none_is_told_that_it_may_be_a_string(tmp_path, value):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"text": {value}}}\n')
+    _, [reject] = tagged(path)
+    assert reject["reason"].startswith("text must be a list of strings or one string, got ")
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 from served import TEXT, asynchronous, connected, listening, say
 
+from maskedcrf.deploy import limits
 from maskedcrf.deploy.limits import Budget, Limits, parse
 from maskedcrf.deploy.listen import listening as open_socket
+from maskedcrf.deploy.schemas import REASONS
 
 JSON = {"Content-Type": "application/json"}
 
@@ -94,6 +98,27 @@ async def test_what_exceeds_a_limit_or_contradicts_the_rules_is_refused_not_cut(
         several = {key: body.pop(key) for key in ("nbest", "threshold") if key in body}
         answer = await client.post("/tag/batch", json={"sentences": [{"text": "a"}, body], **several})
         assert answer.status_code == 422
+
+
+@asynchronous
+async def test_the_guide_tells_every_limit_and_refusal() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guides/serving.md").read_text(encoding="utf-8")
+    sizes = [limits.CHARACTERS, limits.TOKENS, limits.TOKEN_CHARACTERS, limits.SENTENCES, limits.REQUEST_TOKENS]
+    assert all(f"{size:,}" in guide for size in (*sizes, limits.LATTICE_TOKENS))
+    assert f"an `nbest` over {limits.NBEST} (below 1 for a lattice), a `threshold` below {limits.THRESHOLD}" in guide
+    told = {
+        int(status) for row in re.findall(r"^\| ([45][\d, ]+) \|", guide, re.MULTILINE) for status in row.split(", ")
+    }
+    assert told == set(REASONS)
+    async with connected() as client:
+        for body in ({"text": "a", "nbest": 21}, {"text": "a", "threshold": 0.009}, {"tokens": [""]}, {}):
+            assert (await client.post("/tag", json=body)).status_code == 422
+        assert (await client.post("/tag/batch", json={"sentences": []})).status_code == 422
+        assert (await client.post("/lattice", json={"text": "a", "nbest": 0})).status_code == 422
+        assert (await client.get("/nowhere")).status_code == 404
+        assert (await client.get("/tag")).status_code == 405
+        for nothing in ({"text": ""}, {"tokens": []}):
+            assert (await client.post("/tag", json=nothing)).json()["tags"] == []
 
 
 @asynchronous

@@ -279,7 +279,8 @@ def test_a_folder_that_is_not_there_is_said_and_nothing_is_left(tmp_path: Path) 
 # Eight bits.
 
 
-def test_eight_bits_hardly_change_a_trained_model(tmp_path: Path) -> None:
+def test_eight_bits_hardly_change_a_trained_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_parts, "SMALL_TABLE", 1)
     tagger = Tagger.train(corpus(60), corpus(20, 1), **{**SMALL, "epochs": 6})
     small = OnnxTagger.load(export(tagger, tmp_path / "int8.onnx", int8=True))
     found = compare(tagger, small, corpus(200, 2))
@@ -299,13 +300,19 @@ def test_eight_bits_are_smaller_and_never_leave_the_scheme(
     assert not any(violations(answer.tags, "BIOES") for answer in answers)
 
 
+def test_a_model_with_nothing_for_eight_bits_is_refused(pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path) -> None:
+    with pytest.raises(MaskedCRFError, match="nothing to store in 8 bits: an LSTM, .*; leave --int8 out$"):
+        export(pairs["words"][0], tmp_path / "int8.onnx", int8=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_layer_in_eight_bits_is_near_the_layer_and_its_rows_are_their_own(tmp_path: Path) -> None:
     torch.manual_seed(0)
     linear, table = torch.nn.Linear(64, 48), torch.nn.Embedding(2000, 64)
     model = torch.nn.Sequential(table, linear)
     numbers = torch.arange(1, 2000, 7)[None].repeat(2, 1)
     expected = model(numbers).detach().numpy()
-    onnx_parts.in_8_bits(model)
+    assert onnx_parts.in_8_bits(model) == 2
     model.eval()
     assert isinstance(model[0], onnx_parts.Int8Embedding)
     assert isinstance(model[1], onnx_parts.Int8Linear)
@@ -329,7 +336,7 @@ def _matrix_bytes(path: Path) -> int:
 def test_in_eight_bits_too_a_sentence_gets_its_tags_alone_or_in_any_batch(
     kind: str, pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_parts, "_SMALL_TABLE", 1)
+    monkeypatch.setattr(onnx_parts, "SMALL_TABLE", 1)
     small = OnnxTagger.load(export(pairs[kind][0], tmp_path / "int8.onnx", int8=True), threads=2)
     tried = sentences(range(1, 65))
     alone = [small.predict([tokens])[0].tags for tokens in tried]

@@ -11,7 +11,7 @@ from tags.by_hand import LETTERS, Found, all_segmentations, all_sentences, all_t
 from tags.by_hand import read as read_by_hand
 from tags.by_hand import write as write_by_hand
 
-from maskedcrf.errors import SchemeError
+from maskedcrf.errors import SchemeError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import (
@@ -140,6 +140,28 @@ def test_repair_of_a_repair_changes_nothing(scheme: str, strategy: str) -> None:
         assert violations(once, scheme) == []
         assert repair(once, scheme) == once
         assert convert(path, scheme, scheme, strategy=strategy) == once
+
+
+def test_an_unknown_strategy_is_refused_by_name() -> None:
+    with pytest.raises(SchemeError, match="unknown strategy 'ratain': choose one of retain, discard"):
+        convert(["O", "I-X"], "BIO", "BIOES", strategy="ratain")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("odd", [None, 3, float("nan"), b"O"])
+def test_a_tag_that_is_no_string_is_refused_and_shifts_nothing(odd: object) -> None:
+    for ask in (segments, violations, retain, discard):
+        with pytest.raises(ShapeError, match=f"tags must be strings, got {odd!r}: give one tag per token"):
+            ask(["B-X", odd, "I-X"], "BIO")  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("kinds", [1, 84, 85, 127, 200])
+def test_any_number_of_tags_is_numbered_in_their_order(kinds: int) -> None:
+    tags = ["O", *(f"{letter}-{kind}" for kind in range(kinds) for letter in "BI")]
+    corpus = TagIds.of(sentence for sentence in (tags, [], reversed(tags)))
+    edge, order = len(tags), list(range(len(tags)))
+    assert corpus.tags == tuple(tags)
+    assert corpus.ids.tolist() == [edge, *order, edge, edge, *reversed(order), edge]
+    assert TagIds.of([]).ids.tolist() == [0]
 
 
 # The paper's own examples, and what it leaves open for BIOES.

@@ -6,6 +6,7 @@ inside itself, raises a MaskedCRFError for input it cannot take, and `typer.Exit
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -35,13 +36,18 @@ COMMANDS = {
 # Newer typers bring a click of their own, older ones use the installed one: this is the one typer raises.
 _UsageError: Any = typer.BadParameter.__base__
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 141, 130
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+WRITERS = {"demo", "train", "export", "serve", "tag"}
+"""Commands that write files of their own, which may be what a disk has no room for."""
 
 
 class _ReaderGoneError(Exception):
     """Whoever read our output has left; click would take the plain error for a failure."""
 
 
-def _telling_of_broken_pipes(run: Callable[..., None]) -> Callable[..., None]:
+def _telling_of_its_output(run: Callable[..., None], *, writes_files: bool) -> Callable[..., None]:
+    """The command, with errors of standard output, which have no name of their own, told apart from all others."""
+
     @wraps(run)
     def wrapped(*arguments: object, **options: object) -> None:
         try:
@@ -49,6 +55,10 @@ def _telling_of_broken_pipes(run: Callable[..., None]) -> Callable[..., None]:
             sys.stdout.flush()
         except BrokenPipeError as error:
             raise _ReaderGoneError from error
+        except OSError as error:
+            if error.errno not in FULL or error.filename is not None or writes_files:
+                raise
+            raise MaskedCRFError(f"standard output: {error.strerror}; make room, or send it elsewhere") from error
 
     return wrapped
 
@@ -63,7 +73,8 @@ class _OnUse(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(cmd_name)(_telling_of_broken_pipes(import_module(f"maskedcrf.cli.{cmd_name}").run))
+        run = import_module(f"maskedcrf.cli.{cmd_name}").run
+        app.command(cmd_name)(_telling_of_its_output(run, writes_files=cmd_name in WRITERS))
         return typer.main.get_command(app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

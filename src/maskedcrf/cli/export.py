@@ -17,7 +17,7 @@ def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it.")],
     output: Annotated[Path, typer.Argument(help="ONNX file to write.")] = Path("model.onnx"),
     int8: Annotated[
-        bool, typer.Option("--int8", help="Matrices in 8 bits: a quarter of the size, faster, some tags change.")
+        bool, typer.Option("--int8", help="A transformer's matrices and large word tables in 8 bits; some tags change.")
     ] = False,
     check: Annotated[
         list[str] | None,
@@ -37,15 +37,16 @@ def run(
       maskedcrf export model small.onnx --int8 --check dev.conll
       maskedcrf predict model.onnx news.txt
     """
-    from maskedcrf.cli.streams import note, print_json
+    from maskedcrf.cli.streams import model_folder, note, print_json
     from maskedcrf.data.reading import read_sentences
     from maskedcrf.deploy.onnx import compare, export
     from maskedcrf.deploy.runtime import OnnxTagger
     from maskedcrf.evaluation.check import check as check_tags
     from maskedcrf.tagger import Tagger
 
-    tagger = Tagger.load(model)
-    sentences = [sentence for name in check or () for sentence in read_sentences(name)]
+    tagger = Tagger.load(model_folder(model, "export"))
+    cut = tagger.record.first_character
+    sentences = [sentence for name in check or () for sentence in read_sentences(name, first_character=cut)]
     check_tags(sentences, tagger.output_scheme)  # a file whose tags do not fit is refused before anything is written
     export(tagger, output, int8=int8)
     size = output.stat().st_size

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from maskedcrf.tagger import Tagger
     from maskedcrf.tagger.results import Prediction
 
-COLUMNS = {".conll", ".bio", ".bioes", ".bmes", ".iob", ".tsv", ".col"}
-"""Endings of files that hold columns; .jsonl is JSON lines, a folder triples, everything else text."""
-
 
 class InputFormat(StrEnum):
     """What the input is."""
@@ -66,9 +63,11 @@ def run(
 ) -> None:
     """Tag text, columns or JSON lines with a trained model; output has as many tags as there are tokens.
 
-    A column file keeps its columns and gets the predicted tag as a last one, so that `maskedcrf evaluate` reads it.
-    In text one line is one text. Files named .conll, .bio, .bioes, .bmes, .iob, .tsv are columns, .jsonl is JSON
-    lines, a folder holds triples (seq.in), everything else is text, unless --input-format says otherwise.
+    A column file keeps its columns and gets the predicted tag as a last one (-DOCSTART- lines get O), so that
+    `maskedcrf evaluate` reads it.
+    In text one line is one text. Files named .conll, .bio, .bioes, .bmes, .iob, .tsv, .col are columns, .jsonl,
+    .ndjson, .json are JSON lines, a folder holds triples (seq.in), everything else is text, unless --input-format says
+    otherwise.
 
     \b
     Example:
@@ -83,11 +82,12 @@ def run(
     if shape is OutputFormat.conll and (probabilities or nbest or threshold is not None):
         raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
     tagger = _tagger(model, device)
-    inputs, kept = tee(_inputs(files, input_format, token_column, comment))
-    answers = tagger.stream(inputs, probabilities=probabilities, nbest=nbest, threshold=threshold)
+    inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
+    texts = (given for given in inputs if not _is_mark(given))
+    answers = tagger.stream(texts, probabilities=probabilities, nbest=nbest, threshold=threshold)
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
     with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
-        _write(zip(kept, answers, strict=True), handle, shape, colours=terminal)
+        _write(kept, answers, handle, shape, colours=terminal)
 
 
 def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
@@ -101,10 +101,18 @@ def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
     return Tagger.load(model, device=device)
 
 
+def _as_trained(inputs: Iterator[str | Sentence], tagger: Tagger | OnnxTagger) -> Iterator[str | Sentence]:
+    """Tokens cut to their first character where the model learnt them so; an ONNX file does not say."""
+    record = getattr(tagger, "record", None)
+    if record is None or not record.first_character:
+        return inputs
+    return (each.with_first_characters() if not isinstance(each, str) and each.columns else each for each in inputs)
+
+
 def _inputs(
     files: Sequence[str], form: InputFormat, token_column: int, comment: str | None
 ) -> Iterator[str | Sentence]:
-    """Texts as strings, everything else as sentences."""
+    """Texts as strings, everything else as sentences, with the document marks of columns among them."""
     from maskedcrf.data.conll import read_conll
     from maskedcrf.data.files import numbered_lines
     from maskedcrf.data.triples import read_triples
@@ -112,7 +120,7 @@ def _inputs(
     for name in files:
         chosen = _guess(name) if form is InputFormat.auto else form
         if chosen is InputFormat.conll:
-            yield from read_conll(name, token_column=token_column, tag_column=None, comment=comment)
+            yield from read_conll(name, token_column=token_column, tag_column=None, comment=comment, marks=True)
         elif chosen is InputFormat.triples:
             yield from read_triples(name)
         elif chosen is InputFormat.jsonl:
@@ -122,42 +130,59 @@ def _inputs(
 
 
 def _guess(name: str) -> InputFormat:
-    path = Path(name.removesuffix(".gz"))
+    from maskedcrf.cli.streams import note
+    from maskedcrf.data.files import file_name, form_of
+    from maskedcrf.data.reading import looks_like_columns
+
     if Path(name).is_dir():
         return InputFormat.triples
-    if path.suffix in {".jsonl", ".json"}:
-        return InputFormat.jsonl
-    return InputFormat.conll if path.suffix in COLUMNS else InputFormat.text
+    form = form_of(name)
+    if form == "parquet":
+        raise DataError(f"{name}: a Parquet file by its name; tag it with maskedcrf tag, or say --input-format")
+    if form is None and looks_like_columns(name):
+        note(f"{file_name(name)} looks like columns; it is tagged as text: say --input-format conll")
+    return InputFormat(form or "text")
 
 
 def _json_input(name: str, number: int, line: str) -> str | Sentence:
     """The text of a line of JSON as it stands, or its tokens."""
-    from maskedcrf.data.sentence import Sentence
+    from maskedcrf.data.files import file_name
+    from maskedcrf.data.jsonl import LineSentence, json_record, tokens_or_text
 
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{name}:{number}: not JSON; write one object with text or tokens a line") from error
-    found = record.get("tokens", record.get("text")) if isinstance(record, dict) else None
-    if isinstance(found, str):
-        return found
-    if isinstance(found, list) and all(isinstance(token, str) for token in found):
-        return Sentence(tuple(found), None, name, number)
-    raise DataError(f"{name}:{number}: neither tokens (a list of strings) nor text (a string)")
+    where = f"{file_name(name)}:{number}"
+    words = tokens_or_text(json_record(line, where), where)
+    return words if isinstance(words, str) else LineSentence(tuple(words), None, file_name(name), number)
 
 
 def _write(
-    pairs: Iterable[tuple[str | Sentence, Prediction]], handle: TextIO, shape: OutputFormat, *, colours: bool
+    inputs: Iterable[str | Sentence],
+    answers: Iterator[Prediction],
+    handle: TextIO,
+    shape: OutputFormat,
+    *,
+    colours: bool,
 ) -> None:
-    from maskedcrf.data.conll import write_conll
+    """Each answer in the wanted shape; a document mark has none and is written in columns alone."""
+    from maskedcrf.data.conll import DocumentMark, write_conll
 
-    for given, answer in pairs:
+    for given in inputs:
+        if isinstance(given, DocumentMark):
+            if shape is OutputFormat.conll:
+                handle.write(given.mark + f"{given.separator}O" * (given.missing + 1) + "\n" * (1 + given.alone))
+            continue
+        answer = next(answers)
         if shape is OutputFormat.jsonl:
             handle.write(json.dumps(answer.to_json(), ensure_ascii=False) + "\n")
         elif shape is OutputFormat.text:
             handle.write(_marked(answer, colours=colours) + "\n")
         elif answer.tokens:
             write_conll([_with_tags(given, answer)], handle)
+
+
+def _is_mark(given: str | Sentence) -> bool:
+    from maskedcrf.data.conll import DocumentMark
+
+    return isinstance(given, DocumentMark)
 
 
 def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:

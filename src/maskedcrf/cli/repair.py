@@ -52,10 +52,11 @@ def run(
 def _repaired(chunk: Sequence[Sentence], number: int, scheme: Scheme, strategy: str) -> Iterator[Sentence]:
     """The sentences, those with an illegal step rewritten, the others as they are."""
     from maskedcrf.cli.streams import column
+    from maskedcrf.data.gold import REPAIRS
     from maskedcrf.evaluation.check import located
-    from maskedcrf.tags.segments import all_violations, discard, read_known, retain
+    from maskedcrf.tags.segments import all_violations, read_known
 
-    rewrite = {"retain": retain, "discard": discard}[strategy]
+    rewrite = REPAIRS[strategy]
     tags = column(chunk, number)
     with located(chunk):
         illegal = {owner for owner, _ in all_violations(tags, read_known(tags, scheme))}

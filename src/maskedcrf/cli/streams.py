@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
 from maskedcrf.data.conll import read_many
+from maskedcrf.data.reading import require_columns
 from maskedcrf.data.sentence import Sentence, in_chunks
-from maskedcrf.errors import DataError
+from maskedcrf.errors import DataError, MaskedCRFError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,6 +30,8 @@ def chunks(
     files: Sequence[str], *, comment: str | None, keep_docstart: bool, may_be_empty: bool = False
 ) -> Iterator[list[Sentence]]:
     """The files' sentences, some ten thousand tokens at a time; on a terminal, a line that counts them."""
+    for name in files:
+        require_columns(name)
     found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart))
     begun, tokens, shown = time.monotonic(), 0, False
     for chunk in found:
@@ -58,6 +61,16 @@ def sides_read(gold: int, predicted: int) -> str:
     return f"gold is read from column {gold} (--gold-column), predictions from {predicted} (--predicted-column)"
 
 
+def model_folder(model: str | os.PathLike[str], command: str) -> Path:
+    """The path of a model, unless it is a file: that is refused with what the command needs."""
+    path = Path(model)
+    if path.is_file():
+        takes = "; maskedcrf predict and maskedcrf tag take ONNX files" if path.suffix == ".onnx" else ""
+        needed = f"{command} needs the model folder that `maskedcrf train` writes"
+        raise MaskedCRFError(f"{path}: a file; {needed}{takes}")
+    return path
+
+
 def note(message: str) -> None:
     """Tell the user something that is not part of the answer."""
     print(f"maskedcrf: {message}", file=sys.stderr)
@@ -79,6 +92,8 @@ def print_table(table: Table) -> None:
 def written(output: str) -> Iterator[TextIO]:
     """A text to write to, which becomes the output only when all went well."""
     path = Path(output)
+    if output != "-" and path.is_dir():
+        raise MaskedCRFError(f"{output}: a folder; give a file to write")
     direct = output == "-" or (path.exists() and not path.is_file())  # never replace a device or a pipe
     if direct:
         with tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as text:
@@ -87,12 +102,10 @@ def written(output: str) -> Iterator[TextIO]:
             if output == "-":
                 shutil.copyfileobj(text, sys.stdout)
             else:
-                with path.open("w", encoding="utf-8", newline="") as target:
-                    shutil.copyfileobj(text, target)
+                _copy(text, path, output)
         return
     path = path.resolve()  # a link stays a link
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    number, temporary = _aside(path, output)
     try:
         with os.fdopen(number, "wb") as raw:
             with _text(raw, packed=path.suffix == ".gz") as text:
@@ -101,8 +114,35 @@ def written(output: str) -> Iterator[TextIO]:
             os.fsync(raw.fileno())
         temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
+    except OSError as error:
+        raise _unwritten(output, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _copy(text: IO[str], path: Path, output: str) -> None:
+    try:
+        with path.open("w", encoding="utf-8", newline="") as target:
+            shutil.copyfileobj(text, target)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _unwritten(output, error) from error
+
+
+def _aside(path: Path, output: str) -> tuple[int, Path]:
+    """A new file beside the one to be written, open, and its name."""
+    if not path.parent.is_dir():
+        raise MaskedCRFError(f"{output}: there is no folder {path.parent}; make it, or give another file to write")
+    try:
+        number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise _unwritten(output, error) from error
+    return number, Path(name)
+
+
+def _unwritten(output: str, error: OSError) -> MaskedCRFError:
+    return MaskedCRFError(f"{output}: could not be written ({error.strerror}); give another place")
 
 
 @contextmanager

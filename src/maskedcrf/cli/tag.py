@@ -113,6 +113,6 @@ def _watched(steps: Iterable[Tally]) -> Tally:
 def _summary(tally: Tally, output: Path) -> str:
     parts = [f"{tally.sentences:,} sentences, {tally.tokens:,} tokens in {tally.finished + tally.skipped} files"]
     parts += [f"{tally.skipped} of them done before"] if tally.skipped else []
-    parts += [f"{tally.rejected:,} rows set aside, see {output}/*.rejects.jsonl"] if tally.rejected else []
+    parts += [f"{tally.rejected:,} rows set aside, see *.rejects.jsonl below {output}"] if tally.rejected else []
     parts += [f"{len(tally.failed)} files could not be read"] if tally.failed else []
     return "; ".join(parts)

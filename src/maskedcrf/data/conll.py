@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO, TextIO
 
 from maskedcrf.data.files import BLOCK, as_text, file_name, opened
@@ -25,6 +25,17 @@ _BARE_ENDS = ("\n\n", " \n", "\t\n")
 _ODD_BLANKS = ("  ", "\t", "\n ")
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentMark(Sentence):
+    """A `-DOCSTART-` line: no tokens, and the line as it came, whatever its columns."""
+
+    mark: str = DOCSTART
+    alone: bool = True
+    """Whether a blank line, or the file's end, follows it."""
+    missing: int = 0
+    """Columns that the lines of the file have more."""
+
+
 def read_conll(
     path: str | os.PathLike[str],
     *,
@@ -32,11 +43,13 @@ def read_conll(
     tag_column: int | None = -1,
     comment: str | None = None,
     keep_docstart: bool = False,
+    marks: bool = False,
 ) -> Iterator[Sentence]:
     """The sentences of a file, one by one; `-` is standard input, gzip is seen by its first bytes.
 
     `comment`: lines that begin so *before a sentence* are skipped (a token may begin with # too: nothing is
-    skipped unless asked for). `-DOCSTART-` lines are document marks, not tokens; `keep_docstart` keeps them.
+    skipped unless asked for). `-DOCSTART-` lines are document marks, not tokens; `keep_docstart` keeps them as if they
+    were, `marks` gives each as a `DocumentMark`.
     """
     name = file_name(path)
     with opened(path, name) as handle:
@@ -48,9 +61,11 @@ def read_conll(
             layout = layout or Layout.of(name, enumerate(lines, line), token_column, tag_column, comment)
             if layout:
                 document = yield from layout.sentences(
-                    text, lines, line, keep_docstart=keep_docstart, document=document
+                    text, lines, line, keep_docstart=keep_docstart, marks=marks, document=document
                 )
             else:
+                if marks:
+                    yield from _marks(lines, name, line, document)
                 document += sum(map(is_docstart, lines))
             line += len(lines) - 1
 
@@ -149,7 +164,14 @@ class Layout:
         return Layout(name, width, by_tab, separator, token_column, tag_column, comment)
 
     def sentences(
-        self, text: str, lines: list[str], first: int, *, keep_docstart: bool, document: int = 0
+        self,
+        text: str,
+        lines: list[str],
+        first: int,
+        *,
+        keep_docstart: bool,
+        marks: bool = False,
+        document: int = 0,
     ) -> Generator[Sentence, None, int]:
         """The sentences of one block, whose first line has this number in the file; returns its last one's document."""
         # The quick split is right only where no run, no leading blank and no other separator can occur.
@@ -164,11 +186,18 @@ class Layout:
                 begin += 1
             if begin < end and is_docstart(lines[begin]):
                 document += 1
-                begin += not keep_docstart
+                if marks:
+                    yield self._mark(lines[begin], first + begin, document, alone=begin + 1 == end)
+                begin += marks or not keep_docstart
             if begin < end:
                 yield self._sentence(lines[begin:end], first + begin, document, quick=quick)
             begin = end + 1
         return document
+
+    def _mark(self, line: str, number: int, document: int, *, alone: bool) -> DocumentMark:
+        here = line.count("\t") + 1 if self.by_tab else len(runs(line))
+        mark = DocumentMark((), None, self.name, number, separator=self.separator, document=document, mark=line)
+        return replace(mark, alone=alone, missing=max(self.width - here, 0))
 
     def _sentence(self, lines: list[str], first: int, document: int, *, quick: bool) -> Sentence:
         separator = "\t" if self.by_tab else " "
@@ -196,6 +225,17 @@ class Layout:
             f"{self.name}:{number}: {found} column{'s' * (found != 1)} where the file has {self.width}; "
             f"give every token the same columns, parted by tabs if a token holds a blank{comment}"
         )
+
+
+def _marks(lines: list[str], name: str, first: int, document: int) -> Iterator[DocumentMark]:
+    """The document marks of lines without tokens; the file has not yet shown what parts its columns."""
+    for number, line in enumerate(lines):
+        if is_docstart(line):
+            document += 1
+            separator, alone = "\t" if "\t" in line else " ", not "".join(lines[number + 1 : number + 2])
+            yield DocumentMark(
+                (), None, name, first + number, separator=separator, document=document, mark=line, alone=alone
+            )
 
 
 def _is_skipped(line: str, comment: str | None) -> bool:

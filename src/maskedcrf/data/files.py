@@ -1,11 +1,13 @@
-"""A file as bytes and as text: plain or gzip, a path or standard input, UTF-8 or refused with file and line."""
+"""A file as bytes and as text: plain or gzip, a path or standard input, UTF-8 or refused with file and line.
+
+And what its name says it holds.
+"""
 
 from __future__ import annotations
 
 import gzip
 import io
 import os
-import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -17,12 +19,23 @@ from maskedcrf.errors import DataError
 
 BLOCK = 1 << 20
 """Bytes read at a time."""
-_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+SUFFIXES = {
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson", ".json"),
+    "conll": (".conll", ".bio", ".bioes", ".bmes", ".iob", ".tsv", ".col"),
+}
+"""How the names of files of each form end, in small letters and without .gz."""
 
 
 def file_name(path: str | os.PathLike[str]) -> str:
     """The file's name as messages say it."""
     return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+
+
+def form_of(path: str | os.PathLike[str]) -> str | None:
+    """The form that a file's name shows, in large letters or small, packed with gzip or not."""
+    suffix = Path(os.fspath(path).lower().removesuffix(".gz")).suffix
+    return next((form for form, suffixes in SUFFIXES.items() if suffix in suffixes), None)
 
 
 @contextmanager
@@ -65,7 +78,9 @@ def as_text(block: bytes, name: str, line: int) -> str:
         if "\r" in text:
             at = _line_of(text, "\r", line)
             raise DataError(f"{name}:{at}: a carriage return inside a line; end lines with \\n or \\r\\n")
-    return _TRAILING.sub("", text) if " \n" in text or "\t\n" in text or text[-1:] in " \t" else text
+    if " \n" in text or "\t\n" in text or text[-1:] in " \t":
+        return "\n".join(each.rstrip(" \t") for each in text.split("\n"))
+    return text
 
 
 def _line_of(text: str, character: str, line: int) -> int:

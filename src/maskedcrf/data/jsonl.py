@@ -15,10 +15,10 @@ import os
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 from maskedcrf.data.files import file_name, numbered_lines
 from maskedcrf.data.sentence import Sentence
@@ -34,9 +34,9 @@ ASCII_TOKEN = re.compile(r"\w+|[^\w\s]")
 class LineSentence(Sentence):
     """A sentence that stands on one line of its file."""
 
-    def where(self, position: int) -> str:
-        """`file:line`; all tokens share the line."""
-        return f"{self.file or '<memory>'}:{self.line}"
+    def line_of(self, position: int) -> int:
+        """The line of the sentence; all tokens share it."""
+        return self.line
 
 
 class Token(NamedTuple):
@@ -68,18 +68,6 @@ def read_text(path: str | os.PathLike[str]) -> Iterator[LineSentence]:
     name = file_name(path)
     for number, line in numbered_lines(path):
         yield LineSentence(tuple(token.text for token in tokenise(line)), None, name, number)
-
-
-def write_jsonl(sentences: Iterable[Sentence], handle: TextIO) -> int:
-    """Write sentences as tokens and tags, one a line; returns how many tokens were written."""
-    written = 0
-    for sentence in sentences:
-        record: dict[str, Sequence[str]] = {"tokens": sentence.tokens}
-        if sentence.tags is not None:
-            record["tags"] = sentence.tags
-        handle.write(json.dumps(record, ensure_ascii=False) + "\n")
-        written += len(sentence)
-    return written
 
 
 def tokenise(text: str) -> list[Token]:
@@ -139,18 +127,24 @@ def json_record(line: str, where: str) -> dict[str, Any]:
 def _sentence(
     record: dict[str, Any], where: str, labels: Sequence[str] | None, scheme: Scheme
 ) -> tuple[list[str], list[str] | None]:
-    if "tokens" in record:
-        tokens = strings(record["tokens"], "tokens", where)
+    words = tokens_or_text(record, where)
+    if not isinstance(words, str):
         tags = record.get("tags", record.get("ner_tags"))
-        return tokens, None if tags is None else tag_names(tags, len(tokens), where, labels)
+        return words, None if tags is None else tag_names(tags, len(words), where, labels)
+    found = tokenise(words)
+    spans = record.get("spans")
+    return [token.text for token in found], None if spans is None else _tags(spans, words, found, where, scheme)
+
+
+def tokens_or_text(record: dict[str, Any], where: str) -> list[str] | str:
+    """The tokens of a record or, where it has none, its text as it stands."""
+    if "tokens" in record:
+        return strings(record["tokens"], "tokens", where)
     text = record.get("text")
     if not isinstance(text, str):
         keys = json.dumps(list(record))[:80]
         raise DataError(f"{where}: neither tokens nor text (keys: {keys}); name the columns as `tokens`, `tags`")
-    strings([text], "text", where)
-    found = tokenise(text)
-    spans = record.get("spans")
-    return [token.text for token in found], None if spans is None else _tags(spans, text, found, where, scheme)
+    return strings([text], "text", where)[0]
 
 
 def tag_names(tags: Any, size: int, where: str, labels: Sequence[str] | None) -> list[str]:

@@ -39,9 +39,13 @@ class Sentence:
     around: Around = ALONE
     """What `in_context` found; nothing until it is asked."""
 
+    def line_of(self, position: int) -> int:
+        """The line that a token stands on."""
+        return self.line + position
+
     def where(self, position: int) -> str:
         """`file:line` of a token, as every message about it begins."""
-        return f"{self.file or '<memory>'}:{self.line + position}"
+        return f"{self.file or '<memory>'}:{self.line_of(position)}"
 
     def with_column(self, number: int, cells: Iterable[str]) -> Sentence:
         """The same sentence with one of its columns written anew."""

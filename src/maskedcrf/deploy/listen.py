@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Callable, Collection
@@ -95,7 +96,8 @@ def listening(host: str, port: int) -> socket.socket:
         # create_server's own message repeats the address; the numbers of a name that is not found are below 0.
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else "no such address"
-        choose = "--port" if number > 0 else "--host"
+        foreign = number <= 0 or number in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+        choose = "--host" if foreign else "--port"
         raise MaskedCRFError(f"cannot listen on {host} port {port}: {reason}; choose another with {choose}") from error
     # An answer goes out in two writes; without this the second waits some 40 ms for the first to be acknowledged.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -23,7 +23,7 @@ from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.deploy.onnx_crf import IR_VERSION, OPSET, append_crf, crf_model
 from maskedcrf.deploy.onnx_file import KEY, LARGEST, Description
-from maskedcrf.deploy.onnx_parts import OnnxLSTM, in_8_bits
+from maskedcrf.deploy.onnx_parts import SMALL_TABLE, OnnxLSTM, in_8_bits
 from maskedcrf.deploy.runtime import OnnxTagger
 from maskedcrf.encoders.transformer import Transformer
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
@@ -53,13 +53,17 @@ many of a word's pieces."""
 def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
     """Write the tagger as one ONNX file, whole or not at all.
 
-    `int8` stores and multiplies the encoder's matrices in 8 bits; an LSTM, the last layer and the CRF stay as they are.
+    `int8` stores the encoder's matrices and large tables in 8 bits and multiplies them so; an LSTM, character filters,
+    the last layer and the CRF stay as they are. Where there is nothing else, it is refused.
     """
     _require()
     path = Path(path)
     model = copy.deepcopy(tagger.model).cpu().float().eval()
-    if int8:
-        in_8_bits(model.encoder)
+    if int8 and not in_8_bits(model.encoder):
+        raise MaskedCRFError(
+            f"{path}: nothing to store in 8 bits: an LSTM, characters and tables of fewer than {SMALL_TABLE} words "
+            "stay as they are; leave --int8 out"
+        )
     encoder = _encoder_model(model)
     append_crf(encoder, crf_model(*scores_of(model.crf)))
     _tidy(encoder)

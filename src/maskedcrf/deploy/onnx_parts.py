@@ -13,7 +13,7 @@ _MOST = 64
 
 Processors without VNNI add them up so, and would clip a larger sum: the same file then gave other tags there.
 """
-_SMALL_TABLE = 1024
+SMALL_TABLE = 1024
 """Embeddings with fewer rows are left as they are: nothing is saved."""
 
 
@@ -97,12 +97,16 @@ def _coded(weights: Tensor, most: int) -> tuple[Tensor, Tensor]:
     return (weights / scale).round().to(torch.int8), scale
 
 
-def in_8_bits(module: nn.Module) -> None:
-    """Put the module's linear layers and large tables into 8 bits, in place."""
+def in_8_bits(module: nn.Module) -> int:
+    """Put the module's linear layers and large tables into 8 bits, in place; returns how many these are."""
+    changed = 0
     for name, child in module.named_children():
         if isinstance(child, nn.Linear):
             setattr(module, name, Int8Linear(child))
-        elif isinstance(child, nn.Embedding) and child.num_embeddings >= _SMALL_TABLE:
+            changed += 1
+        elif isinstance(child, nn.Embedding) and child.num_embeddings >= SMALL_TABLE:
             setattr(module, name, Int8Embedding(child))
+            changed += 1
         else:
-            in_8_bits(child)
+            changed += in_8_bits(child)
+    return changed

@@ -57,7 +57,7 @@ def check(sentences: Iterable[Sentence], scheme: str | Scheme) -> Checked:
     numbers = np.bincount(found.type_index, minlength=len(found.types)).tolist()
     illegal = []
     for owner, (position, before, after) in all_violations(tags, found):
-        line = sentences[owner].line + min(position, len(tags[owner]) - 1)
+        line = sentences[owner].line_of(min(position, len(tags[owner]) - 1))
         illegal.append(IllegalStep(sentences[owner].file, line, before, after))
     counted = Counter({kind: n for kind, n in zip(found.types, numbers, strict=True) if n})
     return Checked(len(sentences), sum(map(len, tags)), counted, tuple(illegal))

@@ -80,9 +80,7 @@ class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ig
     def _init_weights(self, module: nn.Module) -> None:
         """Draw the weights that a checkpoint lacks; write the rules, which no checkpoint holds."""
         if isinstance(module, MaskedCRF):
-            rules = module.constraints
-            for buffer, legal in (("illegal", rules.legal), ("illegal_start", rules.start), ("illegal_end", rules.end)):
-                getattr(module, buffer).copy_(torch.from_numpy(~legal))
+            module.restore_rules()
         loaded = any(getattr(parameter, "_is_hf_initialized", False) for parameter in module.parameters(recurse=False))
         if isinstance(module, nn.Linear | MaskedCRF) and not loaded:
             module.reset_parameters()

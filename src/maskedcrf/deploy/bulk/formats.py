@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maskedcrf.deploy.bulk import lines, tables
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 class Format(NamedTuple):
     """How one kind of file is cut, read, written, and a row of it shown."""
 
-    suffixes: tuple[str, ...]
     cut: Callable[[str, Options], Iterator[Piece]]
     rows: Callable[[Piece, str, Options, list[dict[str, Any]]], Iterator[Row]]
     written: Callable[[Piece, Sequence[tuple[Row, Prediction]], Options], bytes]
@@ -33,17 +31,9 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "parquet": Format(
-        (".parquet", ".pq"), tables.cut_parquet, tables.parquet_rows, tables.parquet_written, tables.row_shown
-    ),
-    "jsonl": Format((".jsonl", ".ndjson", ".json"), lines.cut_jsonl, lines.jsonl_rows, lines.jsonl_written, str),
-    "conll": Format(
-        (".conll", ".bio", ".bioes", ".bmes", ".iob", ".tsv", ".col"),
-        lines.cut_conll,
-        lines.conll_rows,
-        lines.conll_written,
-        lambda content: "\n".join(content[0]),
-    ),
+    "parquet": Format(tables.cut_parquet, tables.parquet_rows, tables.parquet_written, tables.row_shown),
+    "jsonl": Format(lines.cut_jsonl, lines.jsonl_rows, lines.jsonl_written, str),
+    "conll": Format(lines.cut_conll, lines.conll_rows, lines.conll_written, lambda content: "\n".join(content[0])),
 }
 
 
@@ -81,9 +71,3 @@ def _answers(tagger: Tagger | OnnxTagger, texts: Sequence[Text], options: Option
         if len(texts) == 1:
             return [str(error).removeprefix("input 0 (counted from 0): ")]
         return [_answers(tagger, [text], options)[0] for text in texts]
-
-
-def form_of(path: Path) -> str | None:
-    """The format that a file's name shows, packed with gzip or not."""
-    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
-    return next((name for name, form in FORMATS.items() if suffix in form.suffixes), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from maskedcrf.deploy.bulk.formats import form_of
+from maskedcrf.data.files import form_of
 from maskedcrf.deploy.bulk.tables import TableSink
 from maskedcrf.errors import DataError, MaskedCRFError
 
@@ -220,7 +220,8 @@ def _aside(path: Path) -> Path:
 def _sink(raw: IO[bytes], source: Source) -> Sink:
     if source.form == "parquet":
         return TableSink(raw)
-    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if source.name.endswith(".gz") else _Plain(raw)
+    packed = source.name.lower().endswith(".gz")
+    return gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) if packed else _Plain(raw)
 
 
 class _Plain:

@@ -78,6 +78,8 @@ class Row(NamedTuple):
 
 def checked(value: Any, name: str, options: Options) -> Text:
     """A text or a list of tokens that can be tagged, or a DataError."""
+    if not isinstance(value, str | list):
+        raise DataError(f"row: {name} must be a list of strings or one string, got {type(value).__name__}")
     text = strings([value], name, "row")[0] if isinstance(value, str) else strings(value, name, "row")
     if len(text) > options.longest:
         size = len(tokenise(text)) if isinstance(text, str) else len(text)
