@@ -145,7 +145,7 @@ def test_check_suggests_a_scheme_and_names_the_others(capsys, tagged, tmp_path):
     path.write_text("a S-X\nb B-X\nc E-X\n\nd B\ne E\n\n")
     code, out, _ = run(capsys, "check", path)
     assert code == 0
-    assert "BIOES is a suggestion; what else fits these tags: " in out
+    assert "BIOES is a suggestion; these tags can also be read as: " in out
     assert "(bare) 1" in out
 
 

@@ -112,3 +112,12 @@ def test_files_of_another_kind_are_named_in_one_line(files, capsys, line, said):
 def test_help_has_an_example(capsys):
     assert main(["train", "--help"]) == 0
     assert "maskedcrf train --train" in capsys.readouterr().out
+
+
+def test_a_run_that_is_stopped_says_how_to_go_on(files, capsys, monkeypatch):
+    def stop(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maskedcrf.training.run.run_epochs", stop)
+    assert main(["train", "small.toml", "--train", "train.conll", "-o", "model"]) == 130
+    assert "stopped; the same command goes on from the last checkpoint, in model.training" in capsys.readouterr().err

@@ -197,6 +197,10 @@ def test_ratios_of_masses_are_right_in_float32(backend: str, name: str) -> None:
 def test_rules_and_weights_outlive_weights_that_come_later(backend: str) -> None:
     tags = ["O", "B-X", "I-X"]
     trained = MaskedCRF(tags, scheme="BIO", backend=backend, weights=[1.0, 2.0, 3.0]).to(device(backend))
+    rules = trained.illegal.clone()
+    trained.illegal.zero_()
+    trained.reset_parameters()
+    assert torch.equal(trained.illegal, rules)
     for assign in (False, True):
         with torch.device("meta"):
             crf = MaskedCRF(tags, scheme="BIO", backend=backend, weights=[1.0, 2.0, 3.0])

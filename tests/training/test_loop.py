@@ -272,3 +272,9 @@ def test_while_the_loss_falls_training_goes_on_whatever_an_early_epoch_had_by_ch
     list(loop.run_epochs(run))
     assert len(run.state.history) == 6, "two epochs after the last in which the loss fell"
     assert run.state.best_epoch == 1
+
+
+def test_only_the_first_process_writes_the_summary_of_seeds(monkeypatch, tmp_path):
+    monkeypatch.setenv("RANK", "1")
+    train_seeds(corpus(12), corpus(4, 1), seeds=1, output=tmp_path / "runs", **{**SMALL, "epochs": 1})
+    assert not (tmp_path / "runs" / "seeds.json").exists()

@@ -132,4 +132,4 @@ def _show(found: Checked, scheme: Scheme, others: list[tuple[str, int]], *, sugg
     print(f"{len(steps)} illegal transition{'s' * (len(steps) != 1)} under {_name(scheme)}")
     if suggested:
         rest = ", ".join(f"{name} ({illegal} illegal)" for name, illegal in others) or "nothing else"
-        print(f"no --scheme given: {_name(scheme)} is a suggestion; what else fits these tags: {rest}")
+        print(f"no --scheme given: {_name(scheme)} is a suggestion; these tags can also be read as: {rest}")

@@ -90,9 +90,9 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
 def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None:
     import logging
 
-    from maskedcrf.cli.streams import print_json
+    from maskedcrf.cli.streams import note, print_json
     from maskedcrf.training.config import Places, Settings, read_settings
-    from maskedcrf.training.run import train
+    from maskedcrf.training.run import WORK, train
     from maskedcrf.training.seeds import train_seeds
 
     if not sys.stderr.isatty():
@@ -106,7 +106,12 @@ def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None
         print_json(summary) if as_json else _show_seeds(summary)
         return
     output = files["output"]
-    tagger = train(files.pop("train"), files.pop("dev", None), **files, **values)
+    try:
+        tagger = train(files.pop("train"), files.pop("dev", None), **files, **values)
+    except KeyboardInterrupt:
+        if Path(f"{output}{WORK}").is_dir():
+            note(f"stopped; the same command goes on from the last checkpoint, in {output}{WORK}")
+        raise
     if as_json:
         print_json({"model": output, **tagger.record.model_dump(mode="json")})
     else:

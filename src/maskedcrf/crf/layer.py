@@ -68,7 +68,7 @@ class MaskedCRF(nn.Module):
         # Not persistent: a state dict holds the three parameters alone, as pytorch-crf's does.
         self._fixed = checks.fixed_values(self.constraints, weights)
         for name, values in self._fixed.items():
-            self.register_buffer(name, values, persistent=False)
+            self.register_buffer(name, None if values is None else values.clone(), persistent=False)
         self._pending = checks.Pending()
         self.reset_parameters()
 

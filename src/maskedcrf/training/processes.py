@@ -81,6 +81,11 @@ def joined(device: torch.device) -> Iterator[Processes]:
             dist.destroy_process_group()
 
 
+def is_first() -> bool:
+    """Whether this process is the one that writes files, known also while they are not joined."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def choose_device(name: str) -> torch.device:
     """The device of this name; `auto` is this process's GPU, if there is one."""
     if name != "auto":

@@ -10,6 +10,7 @@ from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger.folder import write_json
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.training.examples import Data
+from maskedcrf.training.processes import is_first
 from maskedcrf.training.run import train
 
 MEASURES = {"retain": ("retain", "f1"), "discard": ("discard", "f1"), "illegal": ("illegal",)}
@@ -31,7 +32,7 @@ def train_seeds(
         target = None if folder is None else folder / f"seed-{number}"
         taggers.append(train(data, dev, output=target, seed=number, **settings))
     summary = summarise([tagger.record.scores for tagger in taggers], range(seed, seed + seeds))
-    if folder is not None:
+    if folder is not None and is_first():  # the others have no scores
         write_json(folder / "seeds.json", summary)
     return taggers, summary
 
