@@ -10,6 +10,7 @@ from drawing import Case, case, cases, device
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
+from maskedcrf import MaskedCRF
 from maskedcrf.tags.scheme import SCHEMES
 
 NAMES = ("transitions", "start_transitions", "end_transitions")
@@ -84,6 +85,21 @@ def test_answers_are_differentiable(backend: str, answer: str) -> None:
     crf, inputs = drawn.layer(backend), drawn.inputs(backend)
     emissions = inputs.pop("emissions").nan_to_num(0).requires_grad_()
     assert torch.autograd.gradcheck(lambda given: getattr(crf, answer)(given, **inputs), (emissions,))
+
+
+def test_marginals_have_second_derivatives_and_gradients_by_the_transitions(backend: str) -> None:
+    drawn = case(5, "BIOES", types=1)
+    crf, inputs = drawn.layer(backend), drawn.inputs(backend)
+    emissions = inputs.pop("emissions").nan_to_num(0).requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda given: crf.marginals(given, **inputs), (emissions,))
+    weights = torch.rand(emissions.shape, dtype=emissions.dtype, device=emissions.device)
+    (crf.marginals(emissions.detach(), **inputs) * weights).sum().backward()
+    found = [getattr(crf, name).grad for name in NAMES]
+    exact = MaskedCRF(crf.constraints, mask=crf.mask_mode, backend="reference").to(emissions)
+    exact.load_state_dict(crf.state_dict())
+    (exact.marginals(emissions.detach(), **inputs) * weights).sum().backward()
+    for gradient, name in zip(found, NAMES, strict=True):
+        torch.testing.assert_close(gradient, getattr(exact, name).grad)
 
 
 def test_partial_loss_and_span_probability_are_differentiable(backend: str) -> None:

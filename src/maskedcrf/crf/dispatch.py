@@ -21,6 +21,7 @@ from maskedcrf.crf.lattice import Illegal as Illegal
 from maskedcrf.crf.lattice import Lattice as Lattice
 from maskedcrf.crf.lattice import Scores, wide, widen
 from maskedcrf.crf.reference import Paths
+from maskedcrf.crf.shares import Shares
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
 
@@ -110,10 +111,10 @@ def log_partition(lattice: Lattice, *, backend: str) -> Tensor:
 
 def marginals(lattice: Lattice, *, backend: str) -> Tensor:
     """(B, T, D): P(tag j at position t); differentiable, through the reference."""
-    if backend == "reference" or _wants_gradient(lattice):
-        return reference.marginals(*widen(lattice.scores())).to(lattice.emissions.dtype)
-    shares: Tensor = _OPERATORS.marginals(*lattice.scores(), backend)
-    return shares
+    scores, wanted, own = lattice.scores(), _wants_gradient(lattice), _OPERATORS.marginals
+    if backend == "reference" or (wanted and _watched()):
+        return reference.marginals(*widen(scores)).to(lattice.emissions.dtype)
+    return Shares.apply(own, backend, *scores) if wanted else own(*scores, backend)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def viterbi(lattice: Lattice, *, backend: str) -> Paths:
