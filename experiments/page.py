@@ -77,7 +77,7 @@ def compose(
         _figure("matrix", shown),
         "## Beyond the paper",
         *(section(table, shown, level=3) for table in ours[1:]),
-        differences(evidence),
+        differences(),
         inconsistencies(evidence),
         "## Run it yourself\n\n"
         "`make paper` rebuilds this page from the results in `experiments/results`, without corpora or GPU. "
@@ -138,7 +138,7 @@ def _figure(key: str, shown: Mapping[str, str]) -> str:
     return f"{NOT_DRAWN[key]}: not run." if key in NOT_DRAWN else ""
 
 
-def differences(evidence: Evidence) -> str:
+def differences() -> str:
     """What is the same as in the paper, and what is not, and why."""
     small = sorted({encoder for corpus, encoder in MAIN.items() if corpus in CORPORA})
     known = "; ".join(

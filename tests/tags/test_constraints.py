@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -23,6 +26,14 @@ def test_the_mask_is_that_of_figure_2() -> None:
     rules = Constraints.from_scheme(FIGURE_2_TAGS, "BIO")
     rows, columns = np.nonzero(~rules.legal)
     assert {10 * (row + 1) + column + 1 for row, column in zip(rows, columns, strict=True)} == FIGURE_2_MASKED
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda rules: pickle.loads(pickle.dumps(rules))])
+def test_nobody_writes_to_a_copy_either(copied: Callable[[Constraints], Constraints]) -> None:
+    twin = copied(Constraints.from_scheme(FIGURE_2_TAGS, "BIO"))
+    for cells in (twin.legal, twin.start, twin.end):
+        with pytest.raises(ValueError, match="read-only"):
+            cells[0] = False
 
 
 def test_constraints_print_figure_2_with_the_sentence_edges() -> None:

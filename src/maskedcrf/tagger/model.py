@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF, MaskMode
+from maskedcrf.encoders.part import Features as Features
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tags.constraints import Constraints
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from maskedcrf.encoders.build import Encoder
 
 Head = Literal["softmax", "crf"]
-Features = dict[str, Tensor]
 
 
 class TaggerModel(nn.Module):

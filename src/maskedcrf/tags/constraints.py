@@ -63,6 +63,12 @@ class Constraints:
             for name, cells in (("legal", alive[:, None] & alive), ("start", alive), ("end", alive)):
                 object.__setattr__(self, name, _frozen(getattr(self, name) & cells))
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy is as frozen as what it is a copy of."""
+        self.__dict__.update(state)
+        for cells in (self.legal, self.start, self.end):
+            cells.setflags(write=False)
+
     @classmethod
     def from_scheme(cls, tags: Sequence[str], scheme: str | Scheme) -> Constraints:
         """The rules of a scheme for these tags; a type may lack some of its tags."""

@@ -15,13 +15,13 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from maskedcrf.crf.layer import MaskMode
+from maskedcrf.data.gold import Policy
 from maskedcrf.data.reading import Format
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger.model import Head
 from maskedcrf.tags.scheme import Scheme
 
-GoldPolicy = Literal["error", "repair", "drop"]
 Precision = Literal["auto", "float32", "bf16", "fp16"]
 Schedule = Literal["linear", "constant"]
 
@@ -99,7 +99,7 @@ class Settings(_Frozen):
     """What stands between prefix and type."""
     prefix_last: bool = False
     """True for tags such as LOC-B."""
-    gold: GoldPolicy = "error"
+    gold: Policy = "error"
     """What to do with gold that its own scheme forbids."""
 
     head: Head = "crf"
