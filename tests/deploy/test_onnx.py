@@ -397,3 +397,15 @@ def test_the_model_exports_for_torch_with_batch_and_length_open() -> None:
     for batch, length in product((1, 7), (1, 40)):
         features = model.encoder.prepare([sentences(range(length, length + 1))[0]] * batch)
         assert torch.equal(program.module()(features), Decoder()(features))
+
+
+def test_a_scheme_of_ones_own_would_not_come_back_and_is_refused(
+    pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path
+) -> None:
+    tagger = next(iter(pairs.values()))[0]
+    own = Scheme.define("BIO", start="O B I", end="O B I", inside="BI II", between="OO OB OI BO BB IO IB")
+    rules = Constraints.from_scheme(["O", "B-X", "I-X"], own)
+    model = TaggerModel(tagger.model.encoder, rules, head="crf", mask="train", dropout=0.0)
+    with pytest.raises(MaskedCRFError, match="'BIO' is your own"):
+        export(Tagger(model), tmp_path / "own.onnx")
+    assert not list(tmp_path.iterdir())

@@ -28,6 +28,7 @@ from maskedcrf.deploy.runtime import OnnxTagger
 from maskedcrf.encoders.transformer import Transformer
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 from maskedcrf.evaluation.counts import count
+from maskedcrf.tagger.folder import refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
 
@@ -58,6 +59,8 @@ def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
     """
     _require()
     path = Path(path)
+    for one in (tagger.scheme, tagger.output_scheme):
+        refuse_own_scheme(one, str(path), like=tagger.scheme)
     model = copy.deepcopy(tagger.model).cpu().float().eval()
     if int8 and not in_8_bits(model.encoder):
         raise MaskedCRFError(

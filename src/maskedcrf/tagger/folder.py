@@ -211,7 +211,8 @@ def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
 def _check_tree(directory: Path) -> None:
     """A folder of plain files that all lie inside it, with weights that need no pickle."""
     if not directory.is_dir():
-        raise ModelFolderError(f"{directory}: no such folder; a model folder is what `maskedcrf train` writes")
+        there = "a file" if directory.is_file() else "no such folder"
+        raise ModelFolderError(f"{directory}: {there}; a model folder is what `maskedcrf train` writes")
     root = directory.resolve()
     for path in directory.rglob("*"):
         if not path.resolve().is_relative_to(root):
