@@ -73,7 +73,7 @@ def test_a_file_is_no_model_folder(tmp_path: Path, capsys: pytest.CaptureFixture
     for name, more in (("m.onnx", "; maskedcrf predict and maskedcrf tag take ONNX files"), ("m.bin", "")):
         (tmp_path / name).write_bytes(b"")
         assert main(["export", str(tmp_path / name), str(tmp_path / "out.onnx")]) == 2
-        needs = "a file; export needs the model folder that `maskedcrf train` writes"
+        needs = "a file; a model folder is what `maskedcrf train` writes"
         assert capsys.readouterr().err == f"maskedcrf: {tmp_path / name}: {needs}{more}\n"
     assert not (tmp_path / "out.onnx").exists()
 

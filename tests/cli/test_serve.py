@@ -110,7 +110,7 @@ def test_a_file_is_no_model_folder(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "m.onnx").write_bytes(b"")
     assert main(["serve", str(tmp_path / "m.onnx")]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"maskedcrf: {tmp_path / 'm.onnx'}: a file; serve needs the model folder that")
+    assert said.startswith(f"maskedcrf: {tmp_path / 'm.onnx'}: a file; a model folder is what")
     assert said.count("\n") == 1
 
 

@@ -37,14 +37,14 @@ def run(
       maskedcrf export model small.onnx --int8 --check dev.conll
       maskedcrf predict model.onnx news.txt
     """
-    from maskedcrf.cli.streams import model_folder, note, print_json
+    from maskedcrf.cli.streams import note, print_json
     from maskedcrf.data.reading import read_sentences
     from maskedcrf.deploy.onnx import compare, export
     from maskedcrf.deploy.runtime import OnnxTagger
     from maskedcrf.evaluation.check import check as check_tags
     from maskedcrf.tagger import Tagger
 
-    tagger = Tagger.load(model_folder(model, "export"))
+    tagger = Tagger.load(model)
     cut = tagger.record.first_character
     sentences = [sentence for name in check or () for sentence in read_sentences(name, first_character=cut)]
     check_tags(sentences, tagger.output_scheme)  # a file whose tags do not fit is refused before anything is written

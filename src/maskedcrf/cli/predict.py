@@ -76,6 +76,7 @@ def run(
       maskedcrf predict model news.txt --format jsonl --threshold 0.2 > entities.jsonl
     """
     from maskedcrf.cli.streams import written
+    from maskedcrf.data.conll import DocumentMark
 
     terminal = output == "-" and sys.stdout.isatty()
     shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
@@ -83,7 +84,7 @@ def run(
         raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
     tagger = _tagger(model, device)
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
-    texts = (given for given in inputs if not _is_mark(given))
+    texts = (given for given in inputs if not isinstance(given, DocumentMark))
     answers = tagger.stream(texts, probabilities=probabilities, nbest=nbest, threshold=threshold)
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
     with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
@@ -177,12 +178,6 @@ def _write(
             handle.write(_marked(answer, colours=colours) + "\n")
         elif answer.tokens:
             write_conll([_with_tags(given, answer)], handle)
-
-
-def _is_mark(given: str | Sentence) -> bool:
-    from maskedcrf.data.conll import DocumentMark
-
-    return isinstance(given, DocumentMark)
 
 
 def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:

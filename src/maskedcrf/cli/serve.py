@@ -30,7 +30,7 @@ def run(
     """
     import logging
 
-    from maskedcrf.cli.streams import model_folder, note
+    from maskedcrf.cli.streams import note
     from maskedcrf.errors import MissingExtraError
     from maskedcrf.tagger import Tagger
 
@@ -42,7 +42,7 @@ def run(
     if log:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     serve(
-        Tagger.load(model_folder(model, "serve"), device=device),
+        Tagger.load(model, device=device),
         host=host,
         port=port,
         hosts=name or (),

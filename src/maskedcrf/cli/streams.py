@@ -61,16 +61,6 @@ def sides_read(gold: int, predicted: int) -> str:
     return f"gold is read from column {gold} (--gold-column), predictions from {predicted} (--predicted-column)"
 
 
-def model_folder(model: str | os.PathLike[str], command: str) -> Path:
-    """The path of a model, unless it is a file: that is refused with what the command needs."""
-    path = Path(model)
-    if path.is_file():
-        takes = "; maskedcrf predict and maskedcrf tag take ONNX files" if path.suffix == ".onnx" else ""
-        needed = f"{command} needs the model folder that `maskedcrf train` writes"
-        raise MaskedCRFError(f"{path}: a file; {needed}{takes}")
-    return path
-
-
 def note(message: str) -> None:
     """Tell the user something that is not part of the answer."""
     print(f"maskedcrf: {message}", file=sys.stderr)

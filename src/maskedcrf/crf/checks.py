@@ -99,10 +99,9 @@ def scale(emissions: Tensor, weights: Tensor) -> Tensor:
 
 def fixed_values(rules: Constraints, weights: Sequence[float] | Tensor | None) -> dict[str, Tensor | None]:
     """What a layer never learns: its rules and its class weights, on the CPU."""
-    with torch.device("cpu"):
-        illegal = {"illegal": rules.legal, "illegal_start": rules.start, "illegal_end": rules.end}
-        values = {name: torch.from_numpy(~legal) for name, legal in illegal.items()}
-        return {**values, "weights": _class_weights(weights, len(rules))}
+    illegal = {"illegal": rules.legal, "illegal_start": rules.start, "illegal_end": rules.end}
+    values = {name: torch.from_numpy(~legal) for name, legal in illegal.items()}
+    return {**values, "weights": _class_weights(weights, len(rules))}
 
 
 def _class_weights(given: Sequence[float] | Tensor | None, size: int) -> Tensor | None:

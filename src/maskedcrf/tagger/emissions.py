@@ -19,7 +19,8 @@ from torch import Tensor
 from maskedcrf.data.batching import even_batches, prediction_batches
 from maskedcrf.data.sentence import ALONE
 from maskedcrf.encoders.indexing import Sentences, Surroundings
-from maskedcrf.tagger.model import Features, TaggerModel, to_device
+from maskedcrf.encoders.part import Features
+from maskedcrf.tagger.model import TaggerModel, to_device
 
 _SETTING = Lock()
 

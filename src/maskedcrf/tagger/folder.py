@@ -212,7 +212,8 @@ def _check_tree(directory: Path) -> None:
     """A folder of plain files that all lie inside it, with weights that need no pickle."""
     if not directory.is_dir():
         there = "a file" if directory.is_file() else "no such folder"
-        raise ModelFolderError(f"{directory}: {there}; a model folder is what `maskedcrf train` writes")
+        onnx = "; maskedcrf predict and maskedcrf tag take ONNX files" if directory.suffix == ".onnx" else ""
+        raise ModelFolderError(f"{directory}: {there}; a model folder is what `maskedcrf train` writes{onnx}")
     root = directory.resolve()
     for path in directory.rglob("*"):
         if not path.resolve().is_relative_to(root):

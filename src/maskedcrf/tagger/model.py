@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF, MaskMode
-from maskedcrf.encoders.part import Features as Features
+from maskedcrf.encoders.part import Features
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tags.constraints import Constraints
 

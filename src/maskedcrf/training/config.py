@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -24,6 +24,7 @@ from maskedcrf.tags.scheme import Scheme
 
 Precision = Literal["auto", "float32", "bf16", "fp16"]
 Schedule = Literal["linear", "constant"]
+Model = TypeVar("Model", bound=BaseModel)
 
 CALLED = {"lr": "head_rate", "learning_rate": "head_rate", "batch_size": "batch", "num_epochs": "epochs"}
 """What others call a setting, and ours."""
@@ -166,10 +167,7 @@ class Settings(_Frozen):
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Settings:
         """Checked settings; a wrong one is named in one line, with the nearest right name."""
-        try:
-            return cls.model_validate(dict(values))
-        except ValidationError as error:
-            raise SettingsError(_explain(error)) from error
+        return _checked(cls, values)
 
     def the_scheme(self, name: str | None) -> Scheme:
         """One of the three schemes, in the files' way of writing tags."""
@@ -207,10 +205,7 @@ class Places(_Frozen):
         for name in ("train", "output"):
             if not values.get(name):
                 raise SettingsError(f"nothing given for {name}: say --{name} or put it in the settings file")
-        try:
-            return cls.model_validate(dict(values)).model_dump(exclude_unset=True)
-        except ValidationError as error:
-            raise SettingsError(_explain(error)) from error
+        return _checked(cls, values).model_dump(exclude_unset=True)
 
 
 def read_settings(path: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -243,12 +238,19 @@ def known_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator
                 yield from known_names(inner, f"{prefix}{name}.")
 
 
+def _checked(model: type[Model], values: Mapping[str, Any]) -> Model:
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise SettingsError(_explain(error)) from error
+
+
 def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
     name = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         names = list(known_names())
-        # The same key in another table is nearer than a similar one; of keys alone, or a long table's name decides.
+        # Keys alone are compared: with its table, a wrong key would be nearest to any other of that table.
         ends = {other.rpartition(".")[2]: other for other in reversed(names)}
         key = name.rpartition(".")[2]
         near = [ends[end] for end in get_close_matches(CALLED.get(key, key), ends, n=1, cutoff=0.6)]

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from maskedcrf.data.batching import prediction_batches, training_batches
+from maskedcrf.encoders.part import Features
 from maskedcrf.tagger.folder import plain_state
-from maskedcrf.tagger.model import Features, TaggerModel, to_device
+from maskedcrf.tagger.model import TaggerModel, to_device
 from maskedcrf.tagger.scoring import score
 from maskedcrf.training import adversarial, average
 from maskedcrf.training.checkpoint import State, load_checkpoint, save_checkpoint
