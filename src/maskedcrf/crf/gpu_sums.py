@@ -276,8 +276,8 @@ def close_row(
     loss = log_z * LN_2
     if tagged:
         sums, waiting, unknown, _ = gold
-        score = tl.sum(sums, 0) + waiting
-        loss = tl.where(unknown | (score == NONE), float("inf"), loss - score)
+        # Of a row without any path NaN, as -inf less -inf is; of an illegal path +inf.
+        loss -= tl.where(unknown, NONE, tl.sum(sums, 0) + waiting)
     tl.store(losses + row, tl.where(count > 0, loss, 0.0).to(losses.dtype.element_ty))
     summary = saved + row.to(tl.int64) * ROW
     tl.store(summary, log_z)
