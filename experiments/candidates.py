@@ -251,6 +251,7 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
         (
             {**BERT_BOTH, "adversarial": 0.3},
             {**BERT_BOTH, "adversarial": 1.0, "rates": (3e-5, 0.9, 1e-3)},
+            {"parts": "bert-wide+lexicon+context64", "adversarial": 0.3, "scheme": "BIOES"},
             {"parts": "bert-wide+lexicon+context64", "adversarial": 0.3},
             {"parts": "bert-wide+lexicon", "adversarial": 0.3, "scheme": "BIOES"},
             {"parts": "bert-wide+lexicon", "adversarial": 0.3, "average": 0.998, "epochs": 12},
@@ -286,6 +287,7 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
         (
             {**CHUNKS, "adversarial": 0.3, "epochs": 6},
             {**CHUNKS, "rates": LOW},
+            {**POS, "adversarial": 1.0, "epochs": 6, "scheme": "BIOES"},
             {**POS, "adversarial": 0.3, "epochs": 6, "scheme": "BIOES"},
             {**POS, "adversarial": 1.0, "epochs": 6},
             {**POS, "adversarial": 0.3, "epochs": 6},

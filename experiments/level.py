@@ -49,8 +49,9 @@ def how_far(evidence: Evidence) -> Table:
         "dev, where the main tables miss the paper's figures (recipes: under Settings). *Begun with* a tagger of "
         "other corpora, or of words and parts of speech (`experiments.extra`), it has seen more text with tags than "
         "the paper's: not like for like. With *+dev* the same recipe is trained once more on train and dev together, "
-        "and its last epoch is kept: test has no part in it, but it has seen more tags than the paper's too. Of each "
-        "corpus the nearest row counts. "
+        "and its last epoch is kept: test has no part in it, but it has seen more tags than the paper's too. *+five* "
+        "is five such taggers whose scores are averaged, which is a CRF again (`experiments.committee`); together they "
+        "have about as many parameters as a BERT-base. Of each corpus the nearest row counts. "
         f"{verdict(shorts, 'best')} {verdict(shorts, 'mean')}"
     )
     return Table("how_far", "How near to the paper's level", columns, tuple(rows), note)
@@ -157,13 +158,14 @@ def scheme_inside(_: Evidence) -> Table:
                 seeds = plain.keys() & inside.keys()
                 before, after = (fmean(scores[seed] for seed in seeds) for scores in (plain, inside))
                 found = (Number(before), Number(after), Number(after - before, "+.1f"))
-                rows.append((str(Setting(corpus, encoder)), recipe.get("adversarial"), *found, len(seeds)))
-    columns = ("", "adversarial", "BIO", "BIOES", "gain", "seeds")
+                varied = recipe.get("adversarial", NOT_THERE), recipe["encoder"].get("context", NOT_THERE)
+                rows.append((str(Setting(corpus, encoder)), *varied, *found, len(seeds)))
+    columns = ("", "adversarial", "context", "BIO", "BIOES", "gain", "seeds")
     note = (
         "Dev F1 of MCRF-training, mean over the seeds that both ran with: the tagger learns BIOES and gives out the "
         'BIO of the files (`scheme = "BIOES"`, `output_scheme = "BIO"`).'
     )
-    return Table("scheme_inside", "BIOES inside, BIO outside", columns, tuple(rows or [("all", *[None] * 5)]), note)
+    return Table("scheme_inside", "BIOES inside, BIO outside", columns, tuple(rows or [("all", *[None] * 6)]), note)
 
 
 def in_words(settings: Mapping[str, Any]) -> str:

@@ -69,6 +69,7 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     """Train one run and measure it: the line that goes into the results."""
     import torch
 
+    from experiments.committee import together
     from experiments.measure import initial_mass, measure
     from maskedcrf import Tagger, __version__
     from maskedcrf.data.splits import part_of
@@ -84,7 +85,8 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     # CRF and MCRF start from the same weights: one of them says what both begin with.
     initial = initial_mass(train, dev, corpus.test, **reading, **settings) if run.head != "mcrf" else None
     started = time.perf_counter()
-    tagger = Tagger.train(train, dev, bar=False, **reading, **settings)
+    members = [Tagger.train(train, dev, bar=False, **reading, **settings | {"seed": seed}) for seed in run.seeds]
+    tagger = together(members)
     seconds = time.perf_counter() - started
     where = torch.cuda.get_device_name() if tagger.model.device.type == "cuda" else platform.machine()
     return {
@@ -96,7 +98,7 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
             scheme=run.scheme,
             encoder=run.encoder,
             head=run.head,
-            seeds=run.seed,
+            seeds="+".join(map(str, run.seeds)),
             device=where,
             torch=torch.__version__,
         ),

@@ -112,11 +112,11 @@ def test_a_scheme_inside_is_set_against_the_same_recipe_without(monkeypatch: pyt
     other = {**WEIBO[0], "scheme": "BIOES"}
     scores = [{"dev_f1": f1, "seed": seed, "settings": other} for seed, f1 in ((100, 61.0), (101, 66.0), (102, 99.0))]
     alone = {"dev_f1": 70.0, "seed": 100, "settings": {**WEIBO[1], "batch": 1, "scheme": "BIOES"}}
-    assert scheme_inside(evidence()).rows == (("all", *[None] * 5),)
+    assert scheme_inside(evidence()).rows == (("all", *[None] * 6),)
     tried = [*TUNED["weibo/tuned"]["tried"], *scores, alone]
     monkeypatch.setattr(level, "tuned", lambda: {"weibo/tuned": {"settings": other, "tried": tried}})
-    [(name, _, before, after, gain, seeds)] = scheme_inside(evidence()).rows
-    assert name == "Weibo, tuned"
+    [(name, _, context, before, after, gain, seeds)] = scheme_inside(evidence()).rows
+    assert (name, context) == ("Weibo, tuned", "-")
     assert [number.value for number in (before, after, gain)] == [62.0, 63.5, 1.5]  # type: ignore[union-attr]
     assert seeds == 2, "those that both have run with"
     assert "BIOES inside" in in_words(other)
