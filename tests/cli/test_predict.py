@@ -180,9 +180,11 @@ def test_tokens_are_cut_as_the_model_learnt_them(capsys, tmp_path):
     files = ["--train", str(tmp_path / "train.conll"), "--dev", str(tmp_path / "train.conll")]
     assert main(["train", *files, "-o", str(tmp_path / "model"), *flags, *rest]) == 0
     (tmp_path / "in.conll").write_text("x99 B-PER\ny77 O\n\n")
-    capsys.readouterr()
-    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "in.conll")]) == 0
-    assert capsys.readouterr().out == "x99 B-PER B-PER\ny77 O O\n\n", "columns stay as they came"
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "model.onnx")]) == 0
+    for model in ("model", "model.onnx"):
+        capsys.readouterr()
+        assert main(["predict", str(tmp_path / model), str(tmp_path / "in.conll")]) == 0
+        assert capsys.readouterr().out == "x99 B-PER B-PER\ny77 O O\n\n", "columns stay as they came"
 
 
 def test_a_bare_document_mark_gets_the_columns_of_its_file(model, capsys, tmp_path):

@@ -17,17 +17,18 @@ from maskedcrf.deploy.bulk.formats import FORMATS, cut, tag
 from maskedcrf.deploy.bulk.output import Source, Target
 from maskedcrf.deploy.bulk.rows import Options
 from maskedcrf.errors import DataError
+from maskedcrf.tagger.folder import Record
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 
-def tagged(path, options=None, form=None):
+def tagged(path, options=None, form=None, tagger=None):
     """Content and rejects of a whole file, piece by piece."""
     options = options or Options()
     form = form or form_of(path)
     done = [
-        tag(build_tagger(), piece, path=str(path), form=form, options=options)
+        tag(tagger or build_tagger(), piece, path=str(path), form=form, options=options)
         for piece in cut(str(path), form, options)
     ]
     return [each.content for each in done], [reject for each in done for reject in each.rejects]
@@ -62,6 +63,19 @@ def test_a_line_of_json_keeps_its_beginning_to_the_letter(tmp_path):
         assert after.startswith(before.removesuffix(" }"))
         answer = build_tagger().predict(text).to_json()
         assert {key: json.loads(after)[key] for key in answer} == answer
+
+
+def test_tokens_of_columns_are_cut_as_the_model_learnt_them(tmp_path):
+    tagger = build_tagger()
+    (tmp_path / "a.conll").write_text("Ann\nOslo\n\n")
+    assert b"".join(tagged(tmp_path / "a.conll", tagger=tagger)[0]) == b"Ann B-PER\nOslo B-LOC\n\n"
+    tagger.record = Record(settings={"data": {"first_character": True}})
+    first = tagger.predict([["A", "O"]])[0].tags
+    assert b"".join(tagged(tmp_path / "a.conll", tagger=tagger)[0]).decode() == f"Ann {first[0]}\nOslo {first[1]}\n\n"
+    assert first != ("B-PER", "B-LOC")
+    (tmp_path / "a.jsonl").write_text('{"tokens": ["Ann", "Oslo"]}\n')
+    [line] = b"".join(tagged(tmp_path / "a.jsonl", tagger=tagger)[0]).splitlines()
+    assert json.loads(line)["tags"] == ["B-PER", "B-LOC"], "as predict, which cuts columns alone"
 
 
 def test_a_column_file_keeps_every_line_and_gets_a_column(tmp_path):

@@ -45,7 +45,7 @@ def run(
     from maskedcrf.tagger import Tagger
 
     tagger = Tagger.load(model)
-    cut = tagger.record.first_character
+    cut = tagger.first_character
     sentences = [sentence for name in check or () for sentence in read_sentences(name, first_character=cut)]
     check_tags(sentences, tagger.output_scheme)  # a file whose tags do not fit is refused before anything is written
     export(tagger, output, int8=int8)

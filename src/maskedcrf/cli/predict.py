@@ -103,9 +103,8 @@ def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
 
 
 def _as_trained(inputs: Iterator[str | Sentence], tagger: Tagger | OnnxTagger) -> Iterator[str | Sentence]:
-    """Tokens cut to their first character where the model learnt them so; an ONNX file does not say."""
-    record = getattr(tagger, "record", None)
-    if record is None or not record.first_character:
+    """Tokens of columns cut to their first character where the model learnt them so."""
+    if not tagger.first_character:
         return inputs
     return (each.with_first_characters() if not isinstance(each, str) and each.columns else each for each in inputs)
 

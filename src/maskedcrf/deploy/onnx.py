@@ -192,6 +192,7 @@ def _description(tagger: Tagger, *, int8: bool) -> Description:
         int8=int8,
         files=files,
         signature=tagger.record.signature,
+        first_character=tagger.first_character,
     )
 
 

@@ -37,7 +37,14 @@ _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 _FIXED = {1: 8, 5: 4}
 
 
-_KINDS: dict[str, Any] = {"tags": tuple, "files": dict, "prefix_last": bool, "int8": bool, "signature": str | None}
+_KINDS: dict[str, Any] = {
+    "tags": tuple,
+    "files": dict,
+    "prefix_last": bool,
+    "int8": bool,
+    "signature": str | None,
+    "first_character": bool,
+}
 
 
 class OnnxFileError(MaskedCRFError):
@@ -59,6 +66,7 @@ class Description:
     int8: bool
     files: dict[str, str]
     signature: str | None = None
+    first_character: bool = False
 
     def to_json(self) -> str:
         """The text that goes into the file."""

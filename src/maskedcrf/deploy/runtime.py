@@ -68,6 +68,7 @@ class OnnxTagger:
         self.description = description
         self.tags = description.tags
         self.scheme, self.output_scheme = description.schemes()
+        self.first_character = description.first_character
         self._features = Features(description.files)
 
     @classmethod

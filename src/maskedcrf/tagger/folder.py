@@ -62,11 +62,6 @@ class Record(BaseModel):
     fingerprint: str | None = None
     """Of settings and data: equal for runs that must give equal weights."""
 
-    @property
-    def first_character(self) -> bool:
-        """Whether it learnt tokens cut to their first character, as files like those of its training have to be."""
-        return bool(self.settings.get("data", {}).get("first_character"))
-
 
 class FolderConfig(BaseModel):
     """config.json: all there is to know but the weights."""

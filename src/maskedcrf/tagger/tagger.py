@@ -65,6 +65,11 @@ class Tagger:
         return self.model.crf.tags
 
     @property
+    def first_character(self) -> bool:
+        """Whether it learnt tokens cut to their first character, as those of other column files have to be then."""
+        return bool(self.record.settings.get("data", {}).get("first_character"))
+
+    @property
     def mask(self) -> MaskMode:
         """The paper's variants in one word. A model trained with mask="off" may be switched to "decode" and back."""
         return self.model.crf.mask_mode

@@ -49,8 +49,11 @@ def tag(tagger: Tagger | OnnxTagger, piece: Piece, *, path: str, form: str, opti
     """The piece tagged; as many rows come out, or are set aside, as went in."""
     result = Tagged()
     rows = list(FORMATS[form].rows(piece, path, options, result.rejects))
+    texts = [row.text for row in rows]
+    if form == "conll" and tagger.first_character:
+        texts = [[token[:1] for token in text] for text in texts]
     answered = []
-    for row, answer in zip(rows, _answers(tagger, [row.text for row in rows], options), strict=True):
+    for row, answer in zip(rows, _answers(tagger, texts, options), strict=True):
         if isinstance(answer, str):
             noted = FORMATS[form].shown(row.content)
             result.rejects.append({"file": path, "place": row.place, "reason": answer, "content": noted})
