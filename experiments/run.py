@@ -32,6 +32,7 @@ from experiments.grid import (
     Run,
     informative_order,
 )
+from maskedcrf.data.files import written_whole
 from maskedcrf.errors import MaskedCRFError
 
 RESULTS = Path(__file__).parent / "results"
@@ -161,9 +162,8 @@ def drop(folder: Path, names: set[str]) -> None:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         kept = [line for line in lines if not line.startswith(tuple(f'{{"name":"{name}"' for name in names))]
         if len(kept) < len(lines):
-            aside = path.with_suffix(".part")
-            aside.write_text("".join(kept), encoding="utf-8")
-            aside.replace(path)
+            with written_whole(path) as handle:
+                handle.write("".join(kept).encode())
 
 
 def append(folder: Path, entry: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
 from maskedcrf.data.conll import read_many
+from maskedcrf.data.files import unwritten, written_whole
 from maskedcrf.data.reading import require_columns
 from maskedcrf.data.sentence import Sentence, in_chunks
 from maskedcrf.errors import DataError, MaskedCRFError
@@ -94,20 +94,8 @@ def written(output: str) -> Iterator[TextIO]:
             else:
                 _copy(text, path, output)
         return
-    path = path.resolve()  # a link stays a link
-    number, temporary = _aside(path, output)
-    try:
-        with os.fdopen(number, "wb") as raw:
-            with _text(raw, packed=path.suffix == ".gz") as text:
-                yield text
-            raw.flush()
-            os.fsync(raw.fileno())
-        temporary.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-        temporary.replace(path)
-    except OSError as error:
-        raise _unwritten(output, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(output) as raw, _text(raw, packed=path.suffix == ".gz") as text:
+        yield text
 
 
 def _copy(text: IO[str], path: Path, output: str) -> None:
@@ -117,22 +105,7 @@ def _copy(text: IO[str], path: Path, output: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise _unwritten(output, error) from error
-
-
-def _aside(path: Path, output: str) -> tuple[int, Path]:
-    """A new file beside the one to be written, open, and its name."""
-    if not path.parent.is_dir():
-        raise MaskedCRFError(f"{output}: there is no folder {path.parent}; make it, or give another file to write")
-    try:
-        number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise _unwritten(output, error) from error
-    return number, Path(name)
-
-
-def _unwritten(output: str, error: OSError) -> MaskedCRFError:
-    return MaskedCRFError(f"{output}: could not be written ({error.strerror}); give another place")
+        raise unwritten(output, error) from error
 
 
 @contextmanager
@@ -146,9 +119,3 @@ def _text(raw: IO[bytes], *, packed: bool) -> Iterator[TextIO]:
     text.detach()
     if packed:
         stream.close()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,6 +1,6 @@
 """A file as bytes and as text: plain or gzip, a path or standard input, UTF-8 or refused with file and line.
 
-And what its name says it holds.
+And what its name says it holds, and how it is written: whole or not at all.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import gzip
 import io
 import os
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from maskedcrf.errors import DataError
+from maskedcrf.errors import DataError, MaskedCRFError
 
 BLOCK = 1 << 20
 """Bytes read at a time."""
@@ -93,3 +94,36 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     with opened(path, name) as handle:
         for number, line in enumerate(handle, 1):
             yield number, as_text(line, name, number).removesuffix("\n")
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Bytes to write, which become the file at the end, on the disk by then; if anything fails it stays as it was."""
+    target = Path(path).resolve()  # a link stays a link
+    if not target.parent.is_dir():
+        raise MaskedCRFError(f"{path}: there is no folder {target.parent}; make it, or give another file to write")
+    aside = None
+    try:
+        number, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(number, "wb") as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        Path(aside).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        Path(aside).replace(target)
+    except OSError as error:
+        raise unwritten(path, error) from error
+    finally:
+        if aside:
+            Path(aside).unlink(missing_ok=True)
+
+
+def unwritten(path: str | os.PathLike[str], error: OSError) -> MaskedCRFError:
+    """What is said of a file that could not be written."""
+    return MaskedCRFError(f"{path}: could not be written ({error.strerror}); give another place")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from maskedcrf import __version__
 from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.data.files import written_whole
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.deploy.onnx_crf import IR_VERSION, OPSET, append_crf, crf_model
 from maskedcrf.deploy.onnx_file import KEY, LARGEST, Description
@@ -201,19 +201,8 @@ def write_file(model: Any, path: Path) -> None:
     import onnx
 
     onnx.checker.check_model(model, full_check=False)
-    try:
-        number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(number, "wb") as handle:
-                handle.write(model.SerializeToString())
-                handle.flush()
-                os.fsync(handle.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise MaskedCRFError(f"{path}: could not be written ({error.strerror}); give another place") from error
+    with written_whole(path) as handle:
+        handle.write(model.SerializeToString())
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
+from maskedcrf.data.files import written_whole
 from maskedcrf.tags.constraints import Constraints
 
 COLOURS = ("#1b7f5c", "#c25a1c", "#4967b5", "#8a4fa3")
@@ -25,9 +26,8 @@ def page(title: str, sections: Sequence[tuple[str, str, str]]) -> str:
 
 def write(path: Path, html: str) -> None:
     """Write the page in one piece."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_text(html, encoding="utf-8")
-    temporary.replace(path)
+    with written_whole(path) as handle:
+        handle.write(html.encode())
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from maskedcrf import __version__
 from maskedcrf.crf.layer import MaskMode
+from maskedcrf.data.files import written_whole
 from maskedcrf.encoders.build import load_encoder
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.errors import MaskedCRFError
@@ -170,9 +171,8 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_metrics(path: Path, history: Iterable[dict[str, Any]]) -> None:
     """One line of JSON an epoch, all of them anew, so that a resumed run has each epoch once."""
-    aside = path.with_name(f".{path.name}.tmp")
-    aside.write_text("".join(json.dumps(entry) + "\n" for entry in history), encoding="utf-8")
-    aside.replace(path)
+    with written_whole(path) as handle:
+        handle.writelines(json.dumps(entry).encode() + b"\n" for entry in history)
 
 
 def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
