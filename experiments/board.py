@@ -49,7 +49,7 @@ class Board:
         self.under_way.discard(run)
         if isinstance(result, BaseException):
             self.errors[run] = result
-            said = f"failed: {result}"
+            said = f"failed: {(str(result).strip().splitlines() or [type(result).__name__])[-1]}"
         else:
             self.scores[run] = _f1(result)
             views = "  ".join(f"{name} {view['f1']:.2f}" for name, view in result["test"]["views"].items())

@@ -33,6 +33,24 @@ def folder(text: str) -> str:
     return text
 
 
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text}: give a whole number from 1 on")
+    return int(text)
+
+
+def minutes(text: str) -> float:
+    """A stretch of time, 0 at least."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not found >= 0:
+        raise argparse.ArgumentTypeError(f"{text}: give minutes, 0 or more")
+    return found
+
+
 def command(main: Main) -> Main:
     """The same; what is wrong with its input is said in one line, with exit code 2."""
 

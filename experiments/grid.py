@@ -73,7 +73,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
         **RECURRENT,
         "encoder": {"vectors": "{folder}/glove-100d.npz", "characters": 50, "lstm_layers": 2},
     },
-    "demo": {"epochs": 2, "encoder": {"words": 32, "lstm_hidden": 32}},
+    "demo": {"epochs": 4, "encoder": {"words": 32, "lstm_hidden": 32}, "optim": {"head_rate": 1e-2}},
 }
 # The paper's encoders that need weights which are not to be had here; a user with them runs these names.
 ENCODERS["bert"] = {**TRANSFORMER, "encoder": {"transformer": "{folder}/bert-base"}}

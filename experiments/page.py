@@ -20,8 +20,9 @@ from experiments.figures import figure_1, write_figures
 from experiments.grid import FEWEST_STEPS, MAIN
 from experiments.level import best_on_dev
 from experiments.reading import CORPORA, VARIANTS, Results, main_setting, paper_score, ratios, read_paper
-from experiments.run import RESULTS
+from experiments.run import superseded
 from experiments.statistics import FEWEST_SEEDS, LEVEL, TRIALS, Evidence
+from experiments.store import RESULTS
 from experiments.tables import NOT_THERE, Cell, Table, as_csv, latex, markdown, paper_tables, wrong_ratios
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
@@ -245,6 +246,8 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file with the markers")
     options = parser.parse_args(given)
     results = Results.read(Path(options.results))
+    if old := [entry["name"] for found in results.runs.values() for entry in found.values() if superseded(entry)]:
+        print(f"{len(old)} runs were made by recipes that tuning has given up, as {old[0]}: run them", file=sys.stderr)
     write_page(results, docs=options.docs, readme=options.readme)
     print(f"{options.docs / 'paper.md'}: from {len(results)} runs", file=sys.stderr)
     return 0

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.grid import MAIN, HeadName
 from experiments.measure import counts_of, unpack
-from experiments.run import RESULTS, finished
+from experiments.store import RESULTS, finished
 
 VARIANTS: dict[str, tuple[HeadName, str]] = {
     "tagger-retain": ("softmax", "retain"),

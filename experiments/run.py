@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import sys
 import time
@@ -20,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.board import Board
-from experiments.command import command, parser_for
+from experiments.command import command, minutes, parser_for, positive
 from experiments.grid import (
-    CHOSEN_WHOLE,
     ENCODERS,
     FAMILY,
     FEWEST_STEPS,
@@ -32,10 +30,9 @@ from experiments.grid import (
     Run,
     informative_order,
 )
-from maskedcrf.data.files import written_whole
-from maskedcrf.errors import MaskedCRFError
+from experiments.store import RESULTS, finished, put
+from maskedcrf.errors import DataError, MaskedCRFError
 
-RESULTS = Path(__file__).parent / "results"
 TUNED = Path(__file__).parent / "tuned.json"
 """What `experiments.tune` found best on dev."""
 
@@ -54,7 +51,10 @@ def settings_of(run: Run, encoders: str, candidate: dict[str, Any] | None = None
 
 def tuned() -> dict[str, dict[str, Any]]:
     """Of each corpus and encoder the `settings` taken, and all that was `tried`."""
-    found: dict[str, dict[str, Any]] = json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(TUNED.read_text(encoding="utf-8")) if TUNED.exists() else {}
+    except ValueError as error:
+        raise DataError(f"{TUNED}: not JSON ({error}); fetch it again, or let experiments.tune make it anew") from error
     return found
 
 
@@ -137,42 +137,9 @@ def pretrained(run: Run) -> bool:
     return not known or "{folder}" in json.dumps(known)
 
 
-def finished(folder: Path) -> dict[str, dict[str, Any]]:
-    """The results so far, by name; a line cut short by a crash is passed over and run again."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").split("\n"):
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            found[entry["name"]] = entry
-    return found
-
-
 def superseded(entry: dict[str, Any]) -> bool:
-    """Whether a run's recipe was chosen whole by tuning, and is not the one that is chosen now."""
-    run = Run(**entry["run"])
-    return run.encoder in CHOSEN_WHOLE and settings_of(run, "{folder}") != entry["settings"]
-
-
-def drop(folder: Path, names: set[str]) -> None:
-    """Take the lines of these runs out of the results."""
-    for path in folder.glob("*.jsonl"):
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if not line.startswith(tuple(f'{{"name":"{name}"' for name in names))]
-        if len(kept) < len(lines):
-            with written_whole(path) as handle:
-                handle.write("".join(kept).encode())
-
-
-def append(folder: Path, entry: dict[str, Any]) -> None:
-    """One line to the file of the run's corpus, on disk before anything else happens."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{entry['run']['corpus']}.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry, ensure_ascii=False, separators=(",", ":")) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Whether a run was made by a recipe that tuning has since given up."""
+    return bool(settings_of(Run(**entry["run"]), "{folder}") != entry["settings"])
 
 
 Event = tuple[Run, dict[str, Any] | BaseException | None]
@@ -222,10 +189,7 @@ def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any
 def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
     """Run what is missing, or was made by a recipe that tuning has since given up; returns how many failed."""
     ordered = list(dict.fromkeys(runs)) if options.as_listed else informative_order(list(runs))
-    done = finished(options.results)
-    old = {run.name for run in ordered if run.name in done and superseded(done[run.name])}
-    drop(options.results, old)
-    done = {name: entry for name, entry in done.items() if name not in old}
+    done = {name: entry for name, entry in finished(options.results).items() if not superseded(entry)}
     missing = [run for run in ordered if run.name not in done]
     drive = on_ray if options.ray else in_processes
     arguments = (options.corpora, options.encoders, options.threads)
@@ -233,7 +197,7 @@ def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
     with board.shown():
         for run, result in drive(missing, options.jobs, time.monotonic() + 60 * options.budget, arguments):
             if isinstance(result, dict):
-                append(options.results, result)
+                put(options.results, result)
             board.note(run, result)
     return board.failed
 
@@ -244,19 +208,25 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = parser_for(__doc__, "corpora", "encoders")
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS), help="parts of the grid")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results files")
-    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
-    parser.add_argument("--threads", type=int, default=None, help="CPU threads of each run")
-    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no run is begun")
+    parser.add_argument("--jobs", type=positive, default=1, help="runs side by side")
+    parser.add_argument("--threads", type=positive, default=None, help="CPU threads of each run")
+    parser.add_argument("--budget", type=minutes, default=float("inf"), help="minutes after which no run is begun")
     parser.add_argument("--only", default="", help="only runs whose name contains this")
     parser.add_argument("--as-listed", action="store_true", help="group after group, not every group's seed 1 first")
     parser.add_argument("--ray", action="store_true", help="on a Ray cluster instead of local processes")
     options = parser.parse_args(given)
     runs = [run for group in options.groups for run in GROUPS[group] if options.only in run.name]
-    if not options.encoders:
+    if not runs:
+        example = GROUPS[options.groups[0]][0].name
+        raise MaskedCRFError(f"--only {options.only}: no run's name contains this; they are like {example}")
+    if not options.encoders and any(map(pretrained, runs)):
         print("no folder of encoders (MASKEDCRF_ENCODERS): only runs that need no pretrained weights", file=sys.stderr)
         runs = [run for run in runs if not pretrained(run)]
     return 1 if run_grid(runs, options) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Ray's workers look functions up in their module, and have another `__main__`.
+    from experiments.run import main as start
+
+    sys.exit(start())

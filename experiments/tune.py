@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from experiments.candidates import CANDIDATES
-from experiments.command import command, parser_for
+from experiments.command import command, minutes, parser_for, positive
 from experiments.grid import CHOSEN_WHOLE, HeadName, Run
 from experiments.run import TUNED, corpus_of, policy_of, settings_of, tuned
 from maskedcrf.data.files import written_whole
@@ -131,9 +131,9 @@ def note(found: dict[str, Tried], trial: Trial, scores: dict[str, Any]) -> None:
 def main(given: Sequence[str] | None = None) -> int:
     """The command."""
     parser = parser_for(__doc__, "corpora", "encoders")
-    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of each run")
-    parser.add_argument("--budget", type=float, default=float("inf"), help="minutes after which no run is begun")
+    parser.add_argument("--jobs", type=positive, default=1, help="runs side by side")
+    parser.add_argument("--threads", type=positive, default=1, help="CPU threads of each run")
+    parser.add_argument("--budget", type=minutes, default=float("inf"), help="minutes after which no run is begun")
     parser.add_argument("--only", default="", help="only corpus/encoder names that contain this")
     parser.add_argument("--again", action="store_true", help="forget what was tried of these names, and try it again")
     options = parser.parse_args(given)

@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.grid import GROUPS, MAIN, Run
 from experiments.measure import BINS, errors, pack
+from experiments.run import settings_of
 from maskedcrf.data.corpora import CORPORA
 
 ILLEGAL = {"weibo": 0.09, "resume": 0.02, "msra": 0.02, "atis": 0.004, "snips": 0.03, "conll2000": 0.004}
@@ -29,6 +30,7 @@ def entry(run: Run, *, sentences: int = 200) -> dict[str, Any]:
         "name": run.name,
         "run": run.as_dict(),
         "signature": f"corpus:{run.corpus}/test",
+        "settings": settings_of(run, "{folder}"),
         "seconds": 1.0,
         "sentences": {"train": int(info.train.counts[0].sentences * run.share), "dev": sentences, "test": sentences},
         "initial": {"illegal_mass": 0.99 if run.head != "mcrf" else None},

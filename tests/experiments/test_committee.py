@@ -11,7 +11,7 @@ import pytest
 import torch
 from small_corpus import SMALL, corpus
 
-from experiments import run
+from experiments import run, store
 from experiments.committee import together
 from experiments.grid import COMMITTEES, GROUPS, Run
 from experiments.measure import emit
@@ -86,7 +86,7 @@ def test_a_run_of_a_committee_trains_its_members_and_is_one_line(
     assert trained == [2001, 2002, 2003, 2004, 2005]
     assert "|seeds:2001+2002+2003+2004+2005|" in line["signature"]
     assert not run.superseded(line)
-    run.append(tmp_path, line)
+    store.put(tmp_path, line)
     setting = Setting("conll2000", "tuned+more+dev+five")
     assert list(Results.read(tmp_path).f1(setting, "MCRF-training")) == [2]
 

@@ -13,7 +13,7 @@ import pytest
 from small_corpus import SMALL, corpus
 from synthetic_results import synthetic, write
 
-from experiments import figures, page, run
+from experiments import figures, page, run, store
 from experiments.beyond import significance_of_others
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
 from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, Setting, main_setting, ratios, read_paper
@@ -220,7 +220,7 @@ def test_a_real_run_has_all_that_tables_and_figures_ask_for(
     monkeypatch.setattr(run, "tuned", dict)
     monkeypatch.setitem(ENCODERS, "uer", {**SMALL, "epochs": 1})
     line = run.execute(Run("weibo", "uer", head, 1), "", "")  # type: ignore[arg-type]
-    run.append(tmp_path, line)
+    store.put(tmp_path, line)
     results = Results.read(tmp_path)
     setting = main_setting("weibo")
     for variant, (served_by, _) in READINGS.items():
@@ -247,7 +247,7 @@ def test_a_run_that_learns_dev_too_keeps_its_last_epoch_and_says_nothing_of_dev(
     assert line["sentences"] == {"train": 30, "dev": 0, "test": 8}
     assert (line["best_epoch"], line["dev"]) == (3, None)
     assert [len(epoch) for epoch in line["epochs"]] == [1, 1, 1]
-    run.append(tmp_path, line)
+    store.put(tmp_path, line)
     results = Results.read(tmp_path)
     setting = Setting("weibo", "tuned+bert+dev")
     assert list(results.f1(setting, "MCRF-training")) == [1]

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 from small_corpus import corpus
@@ -20,6 +19,7 @@ from experiments.candidates import ADAPTED, BEST_DRAWN, CANDIDATES, STARTS, part
 from experiments.grid import ENCODERS, FAMILY, GROUPS, Run
 from experiments.level import seen_by
 from experiments.reading import CORPORA
+from experiments.store import RESULTS, finished
 from maskedcrf import Tagger
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.training.config import Settings
@@ -239,21 +239,5 @@ def test_committed_settings_are_the_best_of_what_was_tried() -> None:
 
 
 def test_committed_runs_of_tuned_encoders_were_made_as_chosen() -> None:
-    for name, entry in run.finished(run.RESULTS).items():
+    for name, entry in finished(RESULTS).items():
         assert not run.superseded(entry), name
-
-
-def test_runs_of_a_recipe_given_up_are_dropped_and_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    runs = [Run("weibo", encoder, "mcrf", seed) for encoder in ("tuned", "uer") for seed in (1, 2)]
-    recipe = CANDIDATES["weibo", "tuned"][-1]
-    monkeypatch.setattr(run, "tuned", lambda: {"weibo/tuned": {"settings": recipe}})
-    for each, more in zip(runs, ({}, {"adversarial": 0.3}, {}, {"batch": 9}), strict=True):
-        settings = run.settings_of(each, "{folder}") | more
-        run.append(tmp_path, {"name": each.name, "run": each.as_dict(), "settings": settings})
-    begun: list[Run] = []
-    monkeypatch.setattr(run, "in_processes", lambda missing, *rest: begun.extend(missing) or [])
-    monkeypatch.setattr(run, "Board", MagicMock(return_value=MagicMock(failed=0)))
-    options = {"ray": False, "as_listed": True, "jobs": 1, "budget": 1.0, "corpora": "", "encoders": "", "threads": 1}
-    run.run_grid(runs, Namespace(results=tmp_path, **options))
-    assert begun == [runs[1]]
-    assert set(run.finished(tmp_path)) == {runs[0].name, runs[2].name, runs[3].name}
