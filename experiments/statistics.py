@@ -7,24 +7,32 @@ intersection-union test, which needs no correction), then corrected for the numb
 - Over sentences: approximate randomisation on counts summed over the seeds, so that a sentence is swapped in all
   runs at once. Swapping it run by run would take five runs on one test set for five test sets.
 - Over seeds: Student's t on the differences of runs with the same seed.
+
+The same two over corpora, each of which weighs the same: sentences swapped in every corpus at once, and the signs of
+the runs' differences flipped.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations, product
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from experiments.grid import OF_THE_PAPERS_SIZE
 from experiments.reading import CORPORA, Results, Setting, main_setting
-from maskedcrf.evaluation.compare import approximate_randomisation, f1_scores
+from maskedcrf.evaluation.compare import as_far_by_chance, f1_scores, swapped_differences
 
 Counts = NDArray[np.int64]
 Word = Literal["better", "level", "worse"]
-TRIALS = 2000
+TRIALS = 10_000
+"""Times that sentences are swapped."""
+RESAMPLED = 2000
+"""Times that seeds and sentences are drawn for an interval."""
 LEVEL = 0.05
 FEWEST_SEEDS = 3
 """With fewer runs of each side nothing is said about the method, only about these models."""
@@ -45,8 +53,17 @@ class Comparison:
     p_sentences: float
     p_seeds: float | None
     """None with fewer than three seeds."""
+    pooled: float = 0.0
+    """Of all runs' segments counted together: what the sentences are swapped for."""
+    chances: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
+    """(TRIALS,): the pooled difference with sentences swapped at random."""
     p_corrected: float | None = None
     """Holm's, over the corpora compared together."""
+
+    @property
+    def shown_p(self) -> float | None:
+        """The corrected p-value where there is one."""
+        return self.p_value if self.p_corrected is None else self.p_corrected
 
     @property
     def difference(self) -> float:
@@ -66,10 +83,9 @@ class Comparison:
     @property
     def word(self) -> Word | None:
         """What the corrected p-value says of `second`; None with too few seeds."""
-        p_value = self.p_corrected if self.p_corrected is not None else self.p_value
-        if p_value is None:
+        if self.shown_p is None:
             return None
-        if p_value >= LEVEL:
+        if self.shown_p >= LEVEL:
             return "level"
         return "better" if self.difference > 0 else "worse"
 
@@ -84,10 +100,23 @@ def compare(
         return None
     one, other = (np.stack([side[seed] for seed in seeds]) for side in (ones, others))  # (S, N, 3)
     differences = f1_scores(other.sum(1)) - f1_scores(one.sum(1))
-    low, high = interval(one, other, trials=trials)
-    chance = approximate_randomisation(*_without_equals(one.sum(0), other.sum(0)), trials=trials)
-    p_seeds = paired_t(differences) if len(seeds) >= FEWEST_SEEDS else None
-    return Comparison(setting, first, second, tuple(differences.tolist()), low, high, chance.p_value, p_seeds)
+    low, high = interval(one, other)
+    pooled = float(f1_scores(other.sum((0, 1))) - f1_scores(one.sum((0, 1))))
+    # Each setting swaps in its own way, so that corpora can be taken together.
+    seed = zlib.crc32(str(setting).encode())
+    chances = swapped_differences(*_without_equals(one.sum(0), other.sum(0)), trials=trials, seed=seed)
+    return Comparison(
+        setting,
+        first,
+        second,
+        tuple(differences.tolist()),
+        low,
+        high,
+        p_sentences=as_far_by_chance(pooled, chances),
+        p_seeds=paired_t(differences) if len(seeds) >= FEWEST_SEEDS else None,
+        pooled=pooled,
+        chances=chances,
+    )
 
 
 def _without_equals(one: Counts, other: Counts) -> tuple[Counts, Counts]:
@@ -110,13 +139,23 @@ def compare_all(
     }
 
 
+def over_corpora(comparisons: Mapping[Setting, Comparison]) -> float | None:
+    """p-value of a mean of 0 over the corpora with enough seeds: the larger of that over seeds and over sentences."""
+    tested = [each for each in comparisons.values() if each.p_seeds is not None]
+    over_seeds = sign_flip([each.differences for each in tested])
+    if over_seeds is None:
+        return None
+    chances = np.mean([each.chances for each in tested], axis=0)
+    return max(over_seeds, as_far_by_chance(float(np.mean([each.pooled for each in tested])), chances))
+
+
 def tally(comparisons: Mapping[Setting, Comparison]) -> dict[Word, int]:
     """On how many corpora the second is significantly better, level, worse."""
     words = [each.word for each in comparisons.values()]
     return {"better": words.count("better"), "level": words.count("level"), "worse": words.count("worse")}
 
 
-def interval(one: Counts, other: Counts, *, trials: int = TRIALS, seed: int = 0) -> tuple[float, float]:
+def interval(one: Counts, other: Counts, *, trials: int = RESAMPLED, seed: int = 0) -> tuple[float, float]:
     """95 % of what F1 gains over resampled seeds and sentences: (S, N, 3) counts of both sides -> low, high."""
     runs, size, _ = one.shape
     generator = np.random.default_rng(seed)
@@ -223,14 +262,15 @@ class Evidence:
     def __init__(self, results: Results, paper: Mapping[str, Any]) -> None:
         self.results = results
         self.paper = paper
-        self._made: dict[tuple[str, str, str, float], dict[Setting, Comparison]] = {}
+        self._made: dict[tuple[Any, ...], dict[Setting, Comparison]] = {}
 
     def gains(
-        self, first: str, second: str, *, scheme: str = "BIO", share: float = 1.0
+        self, first: str, second: str, *, scheme: str = "BIO", share: float = 1.0, base: bool = False
     ) -> Mapping[Setting, Comparison]:
-        """What `second` gains over `first` on every corpus, with its main encoder."""
-        key = (first, second, scheme, share)
+        """What `second` gains over `first` on every corpus with its main encoder, or with one of the `base` size."""
+        key = (first, second, scheme, share, base)
         if key not in self._made:
-            settings = [main_setting(corpus, scheme, share) for corpus in CORPORA]
+            main = [main_setting(corpus, scheme, share) for corpus in CORPORA]
+            settings = [Setting(*each) for each in OF_THE_PAPERS_SIZE.items()] if base else main
             self._made[key] = compare_all(self.results, settings, first=first, second=second)
         return self._made[key]

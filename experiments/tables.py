@@ -1,167 +1,19 @@
-"""The paper's tables with ours beside, as data, and what writes any table as Markdown, LaTeX and CSV.
-
-A cell is what was measured, not its text; None says "not run".
-"""
+"""The paper's tables with ours beside."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from experiments.grid import OF_THE_PAPERS_SIZE
+import numpy as np
+
+from experiments.cells import NOT_THERE, Cell, Number, Table, number, text
+from experiments.grid import MAIN, OF_THE_PAPERS_SIZE
 from experiments.reading import CORPORA, VARIANTS, Score, Setting, main_setting, paper_score, ratios
-from experiments.statistics import Comparison, Evidence
+from experiments.statistics import Evidence
 from maskedcrf.data.corpora import CORPORA as KNOWN
+from maskedcrf.evaluation.compare import f1_scores
 from maskedcrf.tags.segments import discard, retain
-
-NOT_RUN, NOT_THERE = "not run", "-"
-
-
-class Number(NamedTuple):
-    """A figure and how it is written."""
-
-    value: float
-    form: str = ".1f"
-
-
-class Probability(NamedTuple):
-    """A p-value."""
-
-    value: float
-
-
-Cell = str | int | Number | Probability | Score | Comparison | None
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table: its file's name, what it shows, its columns and rows, and what to know when reading it."""
-
-    key: str
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-
-
-def text(cell: Cell) -> str:
-    """A cell as it is read."""
-    writer = _WRITERS.get(type(cell), str)
-    return writer(cell)
-
-
-def _score(cell: Score) -> str:
-    if cell.mean is None:
-        return f"{cell.best:.1f}"
-    spread = f" ± {cell.deviation:.1f}" if cell.deviation is not None else ""
-    return f"{cell.best:.1f} ({cell.mean:.1f}{spread})"
-
-
-def _comparison(cell: Comparison) -> str:
-    p_value = cell.p_corrected if cell.p_corrected is not None else cell.p_value
-    tail = f"{probability(p_value)}: {cell.word}" if p_value is not None else f"{cell.runs} seed{'s' * (cell.runs > 1)}"
-    return f"{cell.difference:+.2f} [{cell.low:+.2f}, {cell.high:+.2f}], {tail}"
-
-
-def probability(value: float) -> str:
-    """A p-value to three places."""
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
-
-
-_WRITERS: dict[type, Callable[[Any], str]] = {
-    type(None): lambda _: NOT_RUN,
-    Number: lambda cell: format(cell.value, cell.form),
-    Probability: lambda cell: probability(cell.value),
-    Score: _score,
-    Comparison: _comparison,
-}
-
-
-def markdown(table: Table) -> str:
-    """The table in Markdown; the first column names the row."""
-    rules = ["---" if _words(table, place) else "---:" for place in range(len(table.columns))]
-    lines: list[Sequence[str]] = [table.columns, rules]
-    lines += [tuple(text(cell).replace("|", "\\|") for cell in row) for row in table.rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
-LONG = 60
-"""Characters of a cell that is more than a line."""
-_LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}"}
-_LATEX |= {
-    "±": r"$\pm$",
-    "≥": r"$\geq$",
-    ">": "$>$",
-    "<": "$<$",
-    "Δ": r"$\Delta$",
-}
-
-
-def _words(table: Table, place: int) -> bool:
-    """Whether a column holds words alone, and is read from the left."""
-    return all(isinstance(row[place], str) for row in table.rows)
-
-
-def latex(table: Table) -> str:
-    """The table in LaTeX, for the package booktabs; columns of long text are broken into lines."""
-
-    def line(cells: Sequence[str]) -> str:
-        escaped = ("".join(_LATEX.get(letter, letter) for letter in cell) for cell in cells)
-        return re.sub("`(.*?)`", r"\\texttt{\1}", " & ".join(escaped)) + r" \\"
-
-    written = [[text(cell) for cell in row] for row in table.rows]
-    longest = [max(map(len, column)) for column in zip(*written, strict=True)]
-    kinds = ["p{8cm}" if size > LONG else "l" if _words(table, place) else "r" for place, size in enumerate(longest)]
-    body = [line(row) for row in written]
-    top = [f"% {table.title}", f"\\begin{{tabular}}{{{''.join(kinds)}}}", r"\toprule"]
-    return "\n".join([*top, line(table.columns), r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def as_csv(table: Table) -> str:
-    """The table in CSV, unrounded: a score takes four columns, a comparison six; what was not run stays empty."""
-    columns: list[str] = []
-    cells: list[list[object]] = [[] for _ in table.rows]
-    for place, name in enumerate(table.columns):
-        column = [row[place] for row in table.rows]
-        parts = next((parts for kind, parts in _PARTS.items() if any(isinstance(cell, kind) for cell in column)), None)
-        columns += [f"{name} {part}" for part in parts] if parts else [name]
-        for row, cell in zip(cells, column, strict=True):
-            row += _parts(cell, len(parts) if parts else 1)
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerows([columns, *cells])
-    return file.getvalue()
-
-
-_PARTS: dict[type, tuple[str, ...]] = {
-    Score: ("best", "mean", "deviation", "runs"),
-    Comparison: ("difference", "low", "high", "p", "verdict", "runs"),
-}
-
-
-def _parts(cell: Cell, width: int) -> list[object]:
-    found: list[object] = [cell]
-    if isinstance(cell, Comparison):
-        p_value = cell.p_corrected if cell.p_corrected is not None else cell.p_value
-        found = [cell.difference, cell.low, cell.high, p_value, cell.word, cell.runs]
-    elif isinstance(cell, Score):
-        found = list(cell)
-    elif isinstance(cell, Number | Probability):
-        found = [cell.value]
-    found = ["" if value is None else round(value, 6) if isinstance(value, float) else value for value in found]
-    return found + [""] * (width - len(found))
-
-
-def number(value: float | None, form: str = ".1f") -> Number | None:
-    """A figure, or None where there is none."""
-    return None if value is None else Number(value, form)
-
-
-# The paper's tables, in its order.
 
 
 def paper_tables(evidence: Evidence) -> list[Table]:
@@ -205,9 +57,18 @@ def illegal_segments(evidence: Evidence) -> Table:
     count = len(evidence.paper["tables"]["illegal_proportion"]["rows"])
     note = (
         f"In parentheses what the paper's own counts give: its first ratio is wrong in {len(wrong)} of {count} rows, "
-        "where it divides by illegal TP + legal FP. Ours: means over the seeds, on dev."
+        "where it divides by illegal TP + legal FP. Ours: on dev, means over "
+        f"{seeds_of(evidence, map(main_setting, CORPORA))}."
     )
     return Table("illegal_proportion", "Illegal segments", ("", *CELLS.values(), *RATIOS.values()), tuple(rows), note)
+
+
+def seeds_of(evidence: Evidence, settings: Iterable[Setting], variants: Sequence[str] = ("CRF-retain",)) -> str:
+    """How many runs stand behind these cells, in words."""
+    found = {len(evidence.results.f1(setting, variant)) for setting in settings for variant in variants} - {0}
+    if not found:
+        return "no seeds yet"
+    return f"{max(found)} seeds" if len(found) == 1 else f"{min(found)} to {max(found)} seeds"
 
 
 def wrong_ratios(paper: Mapping[str, Any]) -> list[str]:
@@ -224,17 +85,19 @@ def corpora(evidence: Evidence) -> Table:
         info = KNOWN[corpus]
         sizes = [part.counts[0].sentences if part else "10 % of train" for part in (info.train, info.dev, info.test)]
         illegal = sum(part.counts[0].illegal for part in (info.train, info.dev, info.test) if part)
-        own = [info.train.counts[0].types, *sizes]
+        here = corpus in MAIN
+        own = [info.train.counts[0].types, *sizes] if here else [NOT_THERE] * 4
         pairs = [
             f"{printed[name]} / {ours}" for name, ours in zip(("labels", "train", "dev", "test"), own, strict=True)
         ]
-        rows.append((CORPORA[corpus], info.task, info.language, *pairs, illegal))
+        rows.append((CORPORA[corpus], info.task, info.language, *pairs, illegal if here else NOT_THERE))
     columns = ("", "task", "language", "types", "train", "dev", "test", "illegal steps in gold")
     note = "Paper / ours, in sentences. Illegal gold is read leniently when scoring and repaired for training."
     return Table("dataset_statistics", "Corpora", columns, tuple(rows), note)
 
 
 TEST_F1 = "Test F1: best (mean ± standard deviation)."
+CORRECTED = "p-values are corrected after Holm for the corpora of a column, intervals are not."
 
 
 def main_scores(evidence: Evidence, label: str, title: str) -> Table:
@@ -265,7 +128,8 @@ def beside_the_paper(
     for corpus, setting in ours.items():
         seeds = [len(evidence.results.f1(setting, variant)) for variant in VARIANTS]
         same = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-        runs += [evidence.paper["runs"], same if max(seeds) else None]
+        means = [score.mean for variant in VARIANTS if (score := paper_score(evidence.paper, corpus, variant))]
+        runs += [evidence.paper["runs"] if any(means) else "one figure", same if max(seeds) else None]
         columns += [f"{CORPORA[corpus]}, paper (BERT)", f"{CORPORA[corpus]}, ours ({setting.encoder})"]
     return Table(key, title, tuple(columns), (*rows, tuple(runs)), note)
 
@@ -297,7 +161,11 @@ def schemes(evidence: Evidence) -> Table:
         for name in ("retain", "discard")
         for who in ("paper", "ours")
     ]
-    note = "Gain of MCRF-training in test F1 with its 95 % interval over seeds and sentences."
+    settings = [main_setting(corpus, scheme) for corpus in CORPORA for scheme in ("BIO", "BIOES")]
+    note = (
+        "Gain of MCRF-training in test F1 with its 95 % interval over seeds and sentences, "
+        f"{seeds_of(evidence, settings, ['MCRF-training'])}; {CORRECTED}"
+    )
     return Table("mcrf_gain", "BIO and BIOES", ("", *columns), tuple(rows), note)
 
 
@@ -318,8 +186,33 @@ def tenth(evidence: Evidence) -> Table:
                     (name, *_small_paper(row), *_small_ours(evidence, main_setting(corpus, share=share), variant))
                 )
     columns = ("", *(f"{name}, {who}" for who in ("paper", "ours") for name in ("illegal", "F1", "Δ")))
-    note = "Δ: what MCRF-training gains over the row. Ours on test; SNIPS and CoNLL2003 are not in the paper's table."
+    settings = [main_setting(corpus, share=share) for corpus in measured for share in (1.0, 0.1)]
+    note = (
+        "Δ: what MCRF-training gains over the row. Ours on test, best (mean ± standard deviation) of "
+        f"{seeds_of(evidence, settings)}; {CORRECTED} SNIPS and CoNLL2003 are not in the paper's table."
+        f"{fullest_sentence(evidence, 'msra', 0.1)}"
+    )
     return Table("small_sample_table", "A tenth of the training data", columns, tuple(rows), note)
+
+
+def fullest_sentence(evidence: Evidence, corpus: str, share: float) -> str:
+    """A sentence on the test sentence with the most gold segments, where it alone changes the gain."""
+    setting, pair = main_setting(corpus, share=share), ("CRF-discard", "MCRF-training")
+    low, high = (evidence.results.counts(setting, variant) for variant in pair)
+    seeds = low.keys() & high.keys()
+    if not seeds:
+        return ""
+    gold = next(iter(low.values()))[:, 2]
+    rest = np.arange(len(gold)) != gold.argmax()
+    gains = [
+        float(np.mean([f1_scores(high[seed][kept].sum(0)) - f1_scores(low[seed][kept].sum(0)) for seed in seeds]))
+        for kept in (np.full(len(gold), fill_value=True), rest)
+    ]
+    return (
+        f" One test sentence of {CORPORA[corpus]}, a list of names, holds {gold.max()} of {gold.sum():,} gold "
+        f"segments: with {100 * share:g} % of train the gain over {pair[0]} is {gains[0]:+.2f} with it and "
+        f"{gains[1]:+.2f} without."
+    )
 
 
 def _small_paper(row: Mapping[str, float | None]) -> list[Cell]:
@@ -365,7 +258,11 @@ def encoders(evidence: Evidence) -> Table:
         rows.append((name or encoder, *paper, *ours))
     names = ("illegal", "errors due to it", "CRF", "MCRF", "Δ")
     columns = ("", *(f"{name}, {who}" for who in ("paper", "ours") for name in names))
-    note = "Dev F1, as in the paper; CRF-retain against MCRF-training. Δ of ours: mean over the seeds."
+    tried = [each for each in results.settings() if each == Setting("conll2003", each.encoder)]
+    note = (
+        "Dev F1, as in the paper; CRF-retain against MCRF-training. Δ of ours: mean over the seeds with both, "
+        f"{seeds_of(evidence, tried)}."
+    )
     return Table("ablation_encoder", "Encoders on CoNLL2003", columns, tuple(rows), note)
 
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic_results import synthetic
 
-from experiments.claims import all_claims, always_legal, judge, lower_loss, over_corpora, rarely_right
+from experiments.claims import (
+    all_claims,
+    always_legal,
+    as_much_with_less,
+    judge,
+    lower_loss,
+    more_illegal_with_less,
+    mostly_training,
+    rarely_right,
+)
+from experiments.measure import errors, pack
 from experiments.reading import Results, Setting, read_paper
-from experiments.statistics import Comparison, Evidence
+from experiments.statistics import Comparison, Evidence, over_corpora
 
 ENTRIES = synthetic(("main",), size=60)
 
@@ -20,8 +31,11 @@ def evidence(entries: list[dict[str, Any]]) -> Evidence:
 
 
 def comparison(corpus: str, *differences: float, p: float = 0.001) -> Comparison:
-    p_seeds = p if len(differences) >= 3 else None
-    return Comparison(Setting(corpus, "uer"), "a", "b", differences, 0, 0, p_sentences=p, p_seeds=p_seeds)
+    p_seeds, pooled = p if len(differences) >= 3 else None, float(np.mean(differences))
+    chances = np.zeros(1000)
+    chances[: round(p * 1000)] = 1.01 * pooled
+    setting = Setting(corpus, "uer")
+    return Comparison(setting, "a", "b", differences, 0, 0, p, p_seeds, pooled, chances)
 
 
 def verdict(*found: Comparison, at_least: bool = False) -> str:
@@ -37,7 +51,7 @@ LEVEL = [comparison(corpus, 0.3, -0.2, -0.1, p=0.6) for corpus in ("weibo", "res
     ("found", "expected"),
     [
         (BETTER, "holds"),
-        (LEVEL, "level"),
+        (LEVEL, "not shown"),
         ([*BETTER, comparison("atis", -0.5, -0.4, -0.6)], "fails"),
         ([*BETTER, comparison("atis", -0.5, -0.4, 0.6, p=0.5)], "holds"),
         ([comparison("weibo", 1.0, 1.0)], "not run"),
@@ -79,6 +93,76 @@ def test_a_higher_loss_fails_the_claim() -> None:
         if entry["run"]["head"] == "mcrf":
             entry["epochs"] = [[loss, dev + 9, f1, share] for loss, dev, f1, share in entry["epochs"]]
     assert lower_loss(evidence(worse).results).verdict == "fails"
+
+
+def test_what_chance_swaps_of_sentences_bring_about_too_is_not_shown() -> None:
+    by_seeds_alone = [comparison(corpus, 1.0, 1.2, 1.1) for corpus in ("weibo", "resume", "msra")]
+    assert over_corpora({each.setting: each for each in by_seeds_alone}) == pytest.approx(2 / 2**9)
+    for each in by_seeds_alone:
+        each.chances[:400] = 1.2
+    assert over_corpora({each.setting: each for each in by_seeds_alone}) == pytest.approx(401 / 1001)
+    assert verdict(*by_seeds_alone) == "not shown"
+
+
+def test_one_corpus_against_it_is_enough_against_a_claim_on_shares() -> None:
+    lucky = deepcopy(ENTRIES)
+    for place, entry in enumerate(lucky):
+        if entry["run"]["head"] == "crf" and entry["run"]["corpus"] == "weibo":
+            entry["dev"]["views"]["retain"] |= {"illegal_tp": 90 + place % 3, "illegal_fp": 1}
+    found = rarely_right(evidence(lucky))
+    assert found.p_value is not None
+    assert found.p_value < 0.05
+    assert found.verdict == "fails"
+
+
+@pytest.mark.parametrize(("decoding", "expected"), [(0, "holds"), (6, "fails"), (3, "not shown")])
+def test_the_gain_is_mainly_of_training_where_decoding_alone_brings_less(decoding: int, expected: str) -> None:
+    """Of 100 gold segments 80 are right at first and 86 in the end: how many when decoding alone is masked?"""
+    right = {"retain": 80, "discard": 80, "decoding": 80 + decoding, "decoding-open": 80, "training": 86}
+    given = deepcopy(ENTRIES)
+    gold = np.ones((100, 1), dtype=np.int64)
+    for entry in given:
+        entry["test"]["gold"] = pack(gold)
+        for name, view in entry["test"]["views"].items():
+            counts = np.tile([0, 1, 1], (100, 1))
+            counts[: right[name], 0] = 1
+            view |= {"errors": pack(errors(counts)), "f1": float(right[name])}
+    found = mostly_training(evidence(given))
+    assert found.verdict == expected
+    assert found.ours == f"{decoding:+.2f} by masking the decoding, {6 - decoding:+.2f} more in training"
+    assert found.paper == "+0.98 by masking the decoding, +0.35 more in training", "means of Tables 3, 5 and 6"
+
+
+def with_a_tenth() -> list[dict[str, Any]]:
+    """Runs on a tenth of the data that measured what those on all of it did."""
+    entries = synthetic(("main", "tenth"), size=60)
+    whole = {each["name"]: each for each in entries}
+    return [{**each, "test": deepcopy(whole[each["name"].replace("/0.1/", "/1/")]["test"])} for each in entries]
+
+
+def test_gains_with_a_tenth_of_the_data_are_close_until_shown_to_differ() -> None:
+    entries = with_a_tenth()
+    assert as_much_with_less(evidence(entries)).verdict == "not shown"
+    for each in entries:
+        if each["run"]["share"] < 1:
+            each["test"]["gold"] = pack(np.ones((60, 1), dtype=np.int64))
+            for name, view in each["test"]["views"].items():
+                view["errors"] = pack(errors(np.tile([name == "training", 1, 1], (60, 1))))
+    found = as_much_with_less(evidence(entries))
+    assert found.verdict == "fails"
+    assert found.ours.endswith("+100.00 with 10 %")
+    assert found.paper == "+1.60 with all, +1.20 with 10 %"
+
+
+def test_more_illegal_segments_with_a_tenth_of_the_data_have_to_be_more() -> None:
+    entries = with_a_tenth()
+    assert more_illegal_with_less(evidence(entries)).verdict == "not shown"
+    for each in entries:
+        if each["run"]["share"] < 1 and each["run"]["head"] == "crf":
+            each["test"]["views"]["retain"]["illegal_fp"] += 9
+    found = more_illegal_with_less(evidence(entries))
+    assert found.verdict == "holds"
+    assert found.paper == "3.0 % illegal with all, 3.5 % with 10 %"
 
 
 def test_without_results_no_claim_is_run_and_the_paper_still_speaks() -> None:

@@ -10,12 +10,13 @@ from synthetic_results import entry, synthetic
 
 from experiments import level
 from experiments.candidates import CANDIDATES, parts_of
-from experiments.grid import LEVEL, Run
+from experiments.grid import LEVEL, OF_THE_PAPERS_SIZE, Run
 from experiments.level import (
     best_on_dev,
     how_far,
     in_words,
     ingredients,
+    knows,
     scheme_inside,
     short_of,
     tuning,
@@ -23,7 +24,7 @@ from experiments.level import (
     without_the_cut,
 )
 from experiments.reading import Results, Score, Setting, read_paper
-from experiments.run import corpus_of
+from experiments.run import corpus_of, tuned
 from experiments.statistics import Evidence
 
 WEIBO = [each for each in CANDIDATES["weibo", "tuned"] if parts_of(each["encoder"]) == "uer+words+lstm1"]
@@ -51,18 +52,47 @@ def _tuned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     given = evidence(*(Run("weibo", "tuned", "mcrf", seed) for seed in (1, 2)))
     rows = {row[0]: row[1:] for row in how_far(given).rows}
-    paper, main, ours, encoder, begun, tried = rows["Weibo"]
+    paper, main, ours, encoder, more, tried = rows["Weibo, tuned"]
     assert paper == Score(72.4, 66.5)
     assert main == given.results.score(Setting("weibo", "uer"), "MCRF-training")
     assert isinstance(ours, Score)
     assert ours.runs == 2
     assert encoder == "uer+words+lstm1"
-    assert begun == "-"
+    assert more == "-"
     assert tried == 3
     assert rows["Weibo, tuned+msra"][2:] == (None,) * 4
-    assert rows["MSRA"][2:] == (None,) * 4
+    assert rows["MSRA, tuned"][2:] == (None,) * 4
     assert rows["ATIS"][2:] == ("-",) * 4
-    assert len(rows) == len(LEVEL) + 2
+    assert len(rows) == len(LEVEL) + len(OF_THE_PAPERS_SIZE) + 2
+
+
+def test_rows_that_know_more_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = evidence(*(Run("weibo", encoder, "mcrf", 1) for encoder in ("bert-zh", "tuned+bert")))
+    whole = {
+        "weibo/bert-zh": CANDIDATES["weibo", "bert-zh"][0],
+        "weibo/tuned+bert": CANDIDATES["weibo", "tuned+bert"][0],
+    }
+    monkeypatch.setattr(level, "tuned", lambda: {name: {"settings": each, "tried": []} for name, each in whole.items()})
+    reached = {"bert-zh": Score(60.0, 60.0), "tuned+bert": Score(72.4, 66.0)}
+    monkeypatch.setattr(Results, "score", lambda _, setting, variant: reached.get(setting.encoder))
+    alike, anyhow, *_ = [line for line in how_far(given).note.splitlines() if line.startswith("- ")]
+    assert "Weibo (12.4 short)" in alike
+    assert "best is reached on Weibo" in anyhow
+    assert "Weibo (0.5 short)" in anyhow.partition("mean")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder", "expected"),
+    [
+        ("resume/tuned+bert", "tuned+bert", ["a lexicon", "other texts"]),
+        ("conll2000/tuned+more", "tuned+more+dev+five", ["tags of parts of speech", "dev", "being five"]),
+        ("conll2000/tuned+more", "tuned+more", ["tags of parts of speech"]),
+        ("conll2003/tuned", "tuned", ["the sentences around"]),
+        ("conll2000/tuned", "tuned", []),
+    ],
+)
+def test_what_a_committed_recipe_knows_more_is_named(name: str, encoder: str, expected: list[str]) -> None:
+    assert knows(encoder, tuned()[name]["settings"]) == expected
 
 
 def test_the_encoder_that_dev_likes_best_stands_for_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,10 +118,10 @@ def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_ow
     monkeypatch.setattr(level, "tuned", lambda: TUNED | {"weibo/tuned+msra": entry})
     table = how_far(given)
     rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["Weibo"][2] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
+    assert rows["Weibo, tuned"][2] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][2] == given.results.score(Setting("weibo", "tuned+msra"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][3] == "uer-adapted+lstm1"
-    assert rows["Weibo, tuned+msra"][4] == "MSRA"
+    assert rows["Weibo, tuned+msra"][4] == "tags of MSRA"
     said = "`uer-zh-L2-H512`, trained to guess hidden pieces of train of MSRA, Weibo, Resume, 20 times over"
     assert dict(ingredients(given).rows) == {"uer-adapted": said}
     assert "begun with msra-tagger-adapted, hidden 300" in in_words(entry["settings"])
@@ -105,7 +135,7 @@ def test_a_recipe_that_sees_the_sentences_around_says_so(monkeypatch: pytest.Mon
     assert dict(ingredients(evidence()).rows)["context64"] == (
         "64 words on either side of a sentence, in dev and test too"
     )
-    assert "context64" in {row[0]: row[4] for row in table.rows}["CoNLL2003"]  # type: ignore[operator]
+    assert "context64" in {row[0]: row[4] for row in table.rows}["CoNLL2003, tuned"]  # type: ignore[operator]
 
 
 def test_a_scheme_inside_is_set_against_the_same_recipe_without(monkeypatch: pytest.MonkeyPatch) -> None:

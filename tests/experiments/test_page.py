@@ -15,23 +15,11 @@ from synthetic_results import synthetic, write
 
 from experiments import figures, page, run, store
 from experiments.beyond import significance_of_others
+from experiments.cells import Number, Probability, Table, as_csv, latex, markdown, text
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
 from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, Setting, main_setting, ratios, read_paper
 from experiments.statistics import Evidence
-from experiments.tables import (
-    Number,
-    Probability,
-    Table,
-    as_csv,
-    encoders,
-    illegal_segments,
-    latex,
-    main_scores,
-    markdown,
-    strategies,
-    text,
-    wrong_ratios,
-)
+from experiments.tables import encoders, illegal_segments, main_scores, strategies, wrong_ratios
 from maskedcrf import Constraints
 
 ROOT = Path(__file__).parents[2]

@@ -60,16 +60,27 @@ def approximate_randomisation(first: Ints, second: Ints, *, trials: int = 10_000
     """Two-sided p-value of the difference in F1, by swapping the two systems' sentences at random."""
     first, second = _paired(first, second)
     observed = float(f1_scores(second.sum(0)) - f1_scores(first.sum(0)))
+    chances = swapped_differences(first, second, trials=trials, seed=seed)
+    return Difference(observed, as_far_by_chance(observed, chances), trials, seed)
+
+
+def swapped_differences(first: Ints, second: Ints, *, trials: int, seed: int = 0) -> Floats:
+    """(trials,): the difference in F1 with the two systems' sentences swapped at random."""
+    first, second = _paired(first, second)
     total, change = first.sum(0) + second.sum(0), second - first
     generator = np.random.default_rng(seed)
-    as_far = 0
+    found = []
     for size in _blocks(trials, len(first)):
         swapped = generator.integers(0, 2, size=(size, len(first)), dtype=np.int8)
         one = first.sum(0) + np.stack([swapped @ change[:, part] for part in range(3)], axis=-1)
-        chance = f1_scores(total - one) - f1_scores(one)
-        # Sums of the same numbers in another order differ in the last digit.
-        as_far += int((np.abs(chance) >= abs(observed) - 1e-9).sum())
-    return Difference(observed, (as_far + 1) / (trials + 1), trials, seed)
+        found.append(f1_scores(total - one) - f1_scores(one))
+    return np.concatenate(found)
+
+
+def as_far_by_chance(observed: float, chances: Floats) -> float:
+    """Share of chance differences as far from 0 as the observed one, which counts as one of them."""
+    # Sums of the same numbers in another order differ in the last digit.
+    return float((np.abs(chances) >= abs(observed) - 1e-9).sum() + 1) / (len(chances) + 1)
 
 
 def bootstrap(
