@@ -137,7 +137,7 @@ def matrix(evidence: Evidence, plots: Any) -> Any:
 
 def losses(evidence: Evidence, plots: Any) -> Any:
     """Dev loss by epoch, CRF and MCRF, mean and range over the seeds."""
-    heads = {"crf": ("CRF", PAPER), "mcrf": ("MCRF", OURS)}
+    heads = {"crf": ("CRF", OTHER), "mcrf": ("MCRF", OURS)}
     corpora = [c for c in CORPORA if all(evidence.results.of_head(main_setting(c), head) for head in heads)]
     if not corpora:
         return None
@@ -159,7 +159,7 @@ def losses(evidence: Evidence, plots: Any) -> Any:
         panel.set_xlabel("epoch")
         panel.set_ylim(bottom=0)
         panel.xaxis.get_major_locator().set_params(integer=True)
-    panels[0].set_ylabel("dev loss")
+    panels[0].set_ylabel("dev loss, nats a sentence")
     panels[0].legend()
     figure.tight_layout()
     return figure
@@ -184,7 +184,7 @@ def schemes(evidence: Evidence, plots: Any) -> Any:
     names = {"CRF-retain": "CRF\nretain", "CRF-discard": "CRF\ndiscard"}
     names |= {"MCRF-decoding": "MCRF\ndecoding", "MCRF-training": "MCRF\ntraining"}
     for panel, corpus in zip(panels, corpora, strict=True):
-        for shift, scheme, colour in ((-0.1, "BIO", OURS), (0.1, "BIOES", PAPER)):
+        for shift, scheme, colour in ((-0.1, "BIO", OURS), (0.1, "BIOES", OTHER)):
             for place, variant in enumerate(names):
                 values = list(evidence.results.f1(main_setting(corpus, scheme), variant, "dev").values())
                 if values:
@@ -262,7 +262,7 @@ def reliability(evidence: Evidence, plots: Any) -> Any:
     for panel, corpus in zip(panels, corpora, strict=True):
         panel.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
         errors = []
-        for kind, name, colour in (("softmax", "mean softmax", PAPER), ("exact", "exact", OURS)):
+        for kind, name, colour in (("softmax", "mean softmax", OTHER), ("exact", "exact", OURS)):
             bins = calibration_bins(evidence.results, main_setting(corpus), kind)
             assert bins is not None
             known = bins.size >= 5  # a share of fewer says nothing
@@ -275,7 +275,7 @@ def reliability(evidence: Evidence, plots: Any) -> Any:
         panel.set_xlabel("stated probability")
     panels[0].set_ylabel("share right")
     figure.tight_layout()
-    lines = [plots.Line2D([], [], color=colour, marker="o") for colour in (PAPER, OURS)]
+    lines = [plots.Line2D([], [], color=colour, marker="o") for colour in (OTHER, OURS)]
     figure.legend(lines, ["mean softmax", "exact"], loc="lower right", frameon=False)
     return figure
 
@@ -340,7 +340,7 @@ def figure_1(evidence: Evidence) -> str:
 
 
 FIGURES: dict[str, tuple[Callable[[Evidence, Any], Any], str]] = {
-    "gains": (gains, "What each step of the paper's order is worth on each corpus, ours beside the paper's."),
+    "gains": (gains, "What each step of the paper's order is worth on each corpus, ours beside the paper's; each panel has its own scale."),
     "matrix": (matrix, "The masked transition matrix (the paper's Figure 2), with start and end."),
     "losses": (losses, "Dev loss of CRF and MCRF (the paper's Figure 3): mean and range over the seeds."),
     "schemes": (schemes, "BIO and BIOES (the paper's Figure 4): dev F1 of each run, and the mean."),
