@@ -346,3 +346,17 @@ def test_the_package_runs_as_a_module(capsys, monkeypatch):
     with pytest.raises(SystemExit, match="0"):
         runpy.run_module("maskedcrf", run_name="__main__")
     assert capsys.readouterr().out.startswith("maskedcrf ")
+
+
+def test_evaluate_tells_both_readings_whichever_is_printed(capsys, scored):
+    for strategy in ("retain", "discard"):
+        _, out, err = run(capsys, "evaluate", "--strategy", strategy, scored)
+        told = {line.split("illegal:")[1].split("|")[0]: line.split()[2] for line in err.splitlines()}
+        assert told == {"retain": "57.14", "discard": "50.00"}
+        assert out.splitlines()[1].endswith(f"FB1:  {told[strategy]}")
+
+
+def test_repair_counts_every_tag_it_changed(capsys, tagged):
+    assert (
+        run(capsys, "repair", "--strategy", "discard", tagged)[2] == "maskedcrf: 2 of 5 tags changed (BIO, discard)\n"
+    )

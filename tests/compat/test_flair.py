@@ -116,3 +116,9 @@ def test_a_scheme_takes_illegal_paths_out():
 def test_a_matrix_that_does_not_fit_its_names_is_refused(size, names):
     with pytest.raises(ConstraintError, match="a row and a column for each name, <START> and <STOP> among them: got"):
         from_flair(torch.zeros(size, size), names)
+
+
+def test_the_layer_has_the_precision_of_the_matrix():
+    for dtype in (torch.float32, torch.float64):
+        crf = from_flair(torch.zeros(5, 5, dtype=dtype), NAMES)
+        assert {parameter.dtype for parameter in crf.parameters()} == {dtype}

@@ -169,3 +169,16 @@ def test_what_stands_on_the_loss_scales_its_gradients(crf: MaskedCRF, reduction:
     found = torch.autograd.grad(-2.5 * divisor * crf(emissions, tags, mask, reduction=reduction), wanted)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("operator", ["marginals", "viterbi", "nbest", "sample"])
+def test_operators_keep_to_what_they_declare_in_single_precision_too(backend: str, operator: str) -> None:
+    emissions, _, mask = _batch(torch.float32)
+    parameters = [torch.randn(n) for n in ((5, 5), (5,), (5,))]
+    uniforms = torch.rand(6, 2, 8, dtype=torch.float64)
+    extra = {"nbest": (3,), "sample": (uniforms,)}.get(operator, ())
+    arguments = (emissions, mask, *parameters, *extra, backend)
+    operation = getattr(torch.ops.maskedcrf, operator).default
+    result = torch.library.opcheck(operation, arguments, test_utils=("test_schema", "test_faketensor"))
+    assert set(result.values()) == {"SUCCESS"}

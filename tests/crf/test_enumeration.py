@@ -12,6 +12,7 @@ from drawing import Case, case, cases, device
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
+from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.tags.scheme import SCHEMES
 
 EXACT = {"rtol": 1e-9, "atol": 1e-9}
@@ -230,3 +231,15 @@ def _log_mass_of_beginnings(oracle, last: int) -> float:
         oracle.allowed[: last + 1],
     )
     return cut.log_partition
+
+
+def test_a_weight_of_zero_is_a_weight():
+    emissions, tags = torch.tensor([[[0.5, 1.0, -1.0], [2.0, 0.25, 0.75]]]), torch.tensor([[1, 2]])
+    for weighting in ("emission", "emission_transition", "lannoy"):
+        losses = []
+        for weight in (0.0, 1e-9):
+            torch.manual_seed(1)
+            crf = MaskedCRF(["O", "B-X", "I-X"], "BIO", weights=[weight, 1.0, 2.0], weighting=weighting)
+            losses.append(crf(emissions, tags).item())
+        assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+        assert losses[0] > 0

@@ -268,3 +268,10 @@ def test_the_layer_says_what_it_is_and_can_be_copied() -> None:
     emissions = torch.randn(1, 4, 5)
     assert twin.decode(emissions) == crf.decode(emissions)
     assert "own rules" in repr(MaskedCRF(TAGS))
+
+
+def test_nan_emissions_are_named_at_the_callers_own_position(crf: MaskedCRF, emissions: torch.Tensor) -> None:
+    mask = torch.tensor([[False, True, True], [True, False, True]], device=emissions.device)
+    emissions[1, 2, 0] = torch.nan
+    with pytest.raises(IllegalPathError, match="row 1, position 2: emissions are NaN"):
+        _raised(crf, emissions, torch.zeros(2, 3, dtype=torch.long, device=emissions.device), mask)

@@ -120,3 +120,17 @@ def test_places_are_those_counted_by_hand_and_repair_leaves_none(rows: list[list
     assert list(report.places) == expected
     assert [len(s) for s in kept] == [len(row) for row in rows]
     assert check_gold(kept, "BIO")[1].places == ()
+
+
+def test_a_column_that_only_reads_like_the_tags_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "gold.conll"
+    path.write_text("in O O\nLima I-LOC I-LOC\n")
+    [kept], _ = check_gold(read_conll(path), "BIO", policy="repair")
+    assert kept.columns == (("in", "Lima"), ("O", "I-LOC"), ("O", "B-LOC"))
+
+
+def test_a_report_counts_what_every_chunk_of_a_large_file_held() -> None:
+    long = sentence("O " * (1 << 16) + "I-A")
+    _, report = check_gold([long, GOOD, long, GOOD], "BIO", policy="drop")
+    assert (report.sentences, report.touched, len(report.places)) == (4, 2, 2)
+    assert (report.tokens, report.tokens_dropped) == (2 * len(long) + 2 * len(GOOD), 2 * len(long))

@@ -83,3 +83,16 @@ def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtraError, match="pip install datasets"):
         read_saved(tmp_path)
+
+
+def test_a_saved_folder_without_tags_is_read_where_none_are_asked_for(tmp_path: Path, datasets: Any) -> None:
+    datasets.Dataset.from_dict({"tokens": [["in", "Lima"]]}).save_to_disk(tmp_path / "saved")
+    [found] = read_sentences(tmp_path / "saved", tag_column=None)
+    assert (found.tokens, found.tags) == (("in", "Lima"), None)
+
+
+def test_a_stream_that_does_not_know_its_columns_is_read(datasets: Any) -> None:
+    rows = [{"tokens": ["in", "Lima"], "ner_tags": ["O", "B-LOC"]}]
+    stream = datasets.IterableDataset.from_generator(lambda: iter(rows))
+    assert stream.features is None
+    assert [(s.tokens, s.tags) for s in read_dataset(stream)] == [(("in", "Lima"), ("O", "B-LOC"))]

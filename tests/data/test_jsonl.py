@@ -170,3 +170,21 @@ def test_plain_text_keeps_every_line(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("Hello, Lima.\n\nbye\n", encoding="utf-8")
     assert [sentence.tokens for sentence in read_text(path)] == [("Hello", ",", "Lima", "."), (), ("bye",)]
+
+
+def test_spans_may_stand_next_to_each_other(tmp_path: Path) -> None:
+    path = write(tmp_path, {"text": "Lima Peru now", "spans": [span(0, 4), span(5, 9)]})
+    assert next(read_jsonl(path)).tags == ("B-LOC", "B-LOC", "O")
+    path = write(tmp_path, {"text": "Lima,Peru", "spans": [span(0, 4), span(4, 5, "SIGN"), span(5, 9)]})
+    assert next(read_jsonl(path)).tags == ("B-LOC", "B-SIGN", "B-LOC")
+
+
+def test_tags_win_over_ner_tags(tmp_path: Path) -> None:
+    path = write(tmp_path, {"tokens": ["Lima"], "ner_tags": [0], "tags": ["B-LOC"]})
+    assert next(read_jsonl(path)).tags == ("B-LOC",)
+
+
+def test_a_byte_order_mark_is_one_at_the_beginning_only(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("\ufeffLima\n\ufeffnow\n", encoding="utf-8")
+    assert [sentence.tokens for sentence in read_text(path)] == [("Lima",), ("\ufeff", "now")]

@@ -14,10 +14,12 @@ from served import build_tagger
 from maskedcrf.data.conll import read_conll
 from maskedcrf.data.files import SUFFIXES, form_of
 from maskedcrf.deploy.bulk.formats import FORMATS, cut, tag
-from maskedcrf.deploy.bulk.output import Source, Target
+from maskedcrf.deploy.bulk.output import Manifest, Source, Target, find_sources
 from maskedcrf.deploy.bulk.rows import Options
-from maskedcrf.errors import DataError
+from maskedcrf.deploy.bulk.run import _made
+from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger.folder import Record
+from maskedcrf.tagger.tagger import Tagger
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -66,10 +68,9 @@ def test_a_line_of_json_keeps_its_beginning_to_the_letter(tmp_path):
 
 
 def test_tokens_of_columns_are_cut_as_the_model_learnt_them(tmp_path):
-    tagger = build_tagger()
     (tmp_path / "a.conll").write_text("Ann\nOslo\n\n")
-    assert b"".join(tagged(tmp_path / "a.conll", tagger=tagger)[0]) == b"Ann B-PER\nOslo B-LOC\n\n"
-    tagger.record = Record(settings={"data": {"first_character": True}})
+    assert b"".join(tagged(tmp_path / "a.conll")[0]) == b"Ann B-PER\nOslo B-LOC\n\n"
+    tagger = Tagger(build_tagger().model, record=Record(settings={"data": {"first_character": True}}))
     first = tagger.predict([["A", "O"]])[0].tags
     assert b"".join(tagged(tmp_path / "a.conll", tagger=tagger)[0]).decode() == f"Ann {first[0]}\nOslo {first[1]}\n\n"
     assert first != ("B-PER", "B-LOC")
@@ -187,3 +188,59 @@ def test_tagged_columns_can_be_read_again(tmp_path):
     (tmp_path / "out.conll").write_bytes(b"".join(tagged(path, Options(comment="#"))[0]))
     sentences = list(read_conll(tmp_path / "out.conll", comment="#"))
     assert [sentence.tags for sentence in sentences] == [("B-PER", "O"), ("O", "B-LOC")] * 3
+
+
+class Refusing:
+    """A tagger that has no answer to one text."""
+
+    def stream(self, texts, **question):
+        if "never" in texts:
+            raise MaskedCRFError("input 0 (counted from 0): no legal path")
+        return build_tagger().stream(texts, **question)
+
+
+def test_rejects_stand_in_the_order_of_the_file_whoever_refused_them(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Oslo"}\n{"text": "never"}\n{]\n{"text": "to"}\n')
+    [piece] = cut(str(path), "jsonl", Options())
+    done = tag(Refusing(), piece, path=str(path), form="jsonl", options=Options())
+    assert [json.loads(line)["text"] for line in done.content.splitlines()] == ["Oslo", "to"]
+    assert [(reject["place"], reject["content"]) for reject in done.rejects] == [(2, '{"text": "never"}'), (3, "{]")]
+    assert done.rejects[0]["reason"] == "no legal path"
+    assert (done.sentences, done.tokens) == (2, 2)
+
+
+def test_what_a_writer_left_under_a_hidden_name_is_no_input(tmp_path):
+    for name in ("in/a.jsonl", "in/_temporary/b.jsonl", "in/.c.jsonl", "in/_d.jsonl", "in/deep/e.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}\n")
+    assert [source.name for source in find_sources([tmp_path / "in"], tmp_path / "out")] == ["a.jsonl", "deep/e.jsonl"]
+
+
+def test_an_output_whose_rejects_are_gone_is_not_done(tmp_path):
+    (tmp_path / "a.jsonl").write_text("{]\n")
+    [source] = find_sources([tmp_path / "a.jsonl"], tmp_path / "out")
+    with Manifest.opened(tmp_path / "out", {"made": 1}, overwrite=False) as manifest:
+        target = Target(tmp_path / "out", source)
+        target.write(b"", b"{}\n")
+        target.finish()
+        manifest.add(source, source.state(), {"sentences": 0, "tokens": 0, "rejected": 1})
+        assert manifest.has(source)
+        (tmp_path / "out" / "a.jsonl.rejects.jsonl").unlink()
+        assert not manifest.has(source)
+
+
+def test_rejects_of_an_earlier_run_do_not_outlive_it(tmp_path):
+    source = Source("in", "jsonl", "a.jsonl")
+    for rejects, names in ((b"{}\n", ["a.jsonl", "a.jsonl.rejects.jsonl"]), (b"", ["a.jsonl"])):
+        target = Target(tmp_path, source)
+        target.write(b"{}\n", rejects)
+        target.finish()
+        assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+def test_how_large_pieces_are_makes_no_other_output(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(b"model")
+    made = _made(tmp_path / "model.onnx", Options(piece=1))
+    assert made == _made(tmp_path / "model.onnx", Options(piece=2))
+    assert made != _made(tmp_path / "model.onnx", Options(longest=2))

@@ -18,6 +18,7 @@ from encoders.bilm import write_bilm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Lattice
+from served import build_tagger
 from small_corpus import SMALL, corpus
 
 from maskedcrf.crf.layer import MaskedCRF
@@ -409,3 +410,11 @@ def test_a_scheme_of_ones_own_would_not_come_back_and_is_refused(
     with pytest.raises(MaskedCRFError, match="'BIO' is your own"):
         export(Tagger(model), tmp_path / "own.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_scores_are_compared_only_where_every_sentence_has_gold_tags() -> None:
+    tagger = build_tagger()
+    gold, bare = Sentence(("Ann", "flew"), ("B-PER", "O")), Sentence(("Oslo",))
+    found = compare(tagger, tagger, [gold, bare])  # type: ignore[arg-type]
+    assert (found.sentences, found.tokens, found.f1_model, found.f1_onnx) == (2, 3, None, None)
+    assert compare(tagger, tagger, [gold]).f1_onnx == 100.0  # type: ignore[arg-type]

@@ -9,10 +9,17 @@ import math
 import socket
 import sys
 
+import httpx
 import pytest
+import served
 from served import LEGAL, SCORES, TAGS, TEXT, asynchronous, build_tagger, connected
 
-from maskedcrf.deploy.server import PAGE
+from maskedcrf.deploy.metrics import Histogram
+from maskedcrf.deploy.server import PAGE, _has_path, create_app
+from maskedcrf.tagger.allowed import allowed_tags
+from maskedcrf.tagger.tagger import Tagger
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import Scheme
 
 TOKENS = ["Ann", "Lee", "flew", "to", "Oslo", "."]
 
@@ -231,3 +238,43 @@ async def test_serving_opens_no_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         socket.create_connection(listener.getsockname()).close()
     assert len(CONNECTIONS) == before + 1  # the hook does see them
+
+
+@asynchronous
+async def test_tags_and_ranked_paths_come_in_the_output_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Tagger(build_tagger().model, output_scheme=Scheme.get("BIOES"))
+    monkeypatch.setattr(served, "build_tagger", lambda: other)
+    async with connected() as client:
+        answer = (await client.post("/tag", json={"text": TEXT, "nbest": 1})).json()
+    assert answer["tags"] == answer["nbest"][0]["tags"] == ["B-PER", "E-PER", "O", "O", "S-LOC", "O"]
+
+
+def test_a_histogram_counts_a_value_under_every_bound_that_it_does_not_exceed() -> None:
+    histogram = Histogram((1, 2, 4))
+    for value in (1, 2, 3, 5):
+        histogram.add(value)
+    assert list(histogram.lines("x")) == [
+        'x_bucket{le="1"} 1',
+        'x_bucket{le="2"} 2',
+        'x_bucket{le="4"} 3',
+        'x_bucket{le="+Inf"} 4',
+        "x_sum 11.0",
+        "x_count 4",
+    ]
+
+
+@asynchronous
+async def test_a_server_that_stops_says_that_it_is_not_healthy() -> None:
+    app = create_app(build_tagger())
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
+    async with client:
+        async with app.router.lifespan_context(app):
+            assert (await client.get("/health")).status_code == 200
+        answer = await client.get("/health")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
+def test_fixed_tags_that_no_sentence_may_end_with_leave_no_path() -> None:
+    rules = Constraints.from_scheme(["O", "B-X", "E-X"], "BIOES")
+    for fixed, has_path in (({0: "B-X"}, True), ({1: "B-X"}, False), ({0: "E-X"}, False), ({1: "E-X"}, True)):
+        assert _has_path(rules, allowed_tags(rules, ["a", "b"], fixed=fixed, gazetteer=None)) == has_path, fixed

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from maskedcrf.encoders.build import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.lstm import BiLSTM
 from maskedcrf.errors import DataError, ShapeError
 
 ODD = ["😀", "👩‍👩‍👧", "e\u0301", "\u200d", "\ufe0f", "", "\x00", " ", "\u2028", "a" * 3000, "[SEP]", "</s>", "北京"]
@@ -171,3 +172,15 @@ def test_a_wrong_config_is_refused(wrong: dict[str, object]) -> None:
 
 def test_only_a_bert_alone_predicts_without_padding(encoders):
     assert {kind for kind, encoder in encoders.items() if not encoder.pads} == {"bert", "roberta"}
+
+
+def test_an_lstm_drops_out_before_each_layer_and_in_training_alone() -> None:
+    lstm = BiLSTM(4, 3, layers=2, dropout=0.5)
+    vectors, mask = torch.ones(2, 5, 4), torch.ones(2, 5, dtype=torch.bool)
+    shapes: list[int] = []
+    lstm.dropout.register_forward_hook(lambda _, given, __: shapes.append(given[0].shape[-1]))
+    lstm.eval()
+    assert torch.equal(lstm(vectors, mask), lstm(vectors, mask))
+    lstm.train()
+    assert not torch.equal(lstm(vectors, mask), lstm(vectors, mask))
+    assert shapes == [4, 6] * 4

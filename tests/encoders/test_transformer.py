@@ -285,3 +285,23 @@ def test_a_saved_encoder_never_looks_at_the_folders_its_config_names(tmp_path: P
     encoder.save(tmp_path / "encoder")
     shutil.rmtree(tmp_path / "model")
     assert load_encoder(tmp_path / "encoder").width == encoder.width
+
+
+def test_a_tokenizer_that_takes_less_than_the_model_sets_the_length_of_windows(tmp_path: Path) -> None:
+    folder = write_model(tmp_path, positions=64)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "model_max_length": 22}))
+    encoder = _build(folder)
+    assert encoder.prepare([["the"] * 50])["pieces"].shape[1] == 22
+
+
+def test_the_pieces_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maskedcrf.encoders.indexing.REMEMBERED", 3)
+    part = _build(write_model(tmp_path)).parts["transformer"]
+    assert isinstance(part, Transformer)
+    words = [["the", "cat"], ["sat", "mat"], ["on", "a"], ["the", "mat"]]
+    fresh = _build(tmp_path).parts["transformer"]
+    assert isinstance(fresh, Transformer)
+    for tokens in words:
+        assert part.words.of(tokens) == fresh.words.of(tokens)
+        assert len(part.words._pieces) <= 4

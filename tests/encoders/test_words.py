@@ -185,3 +185,10 @@ def test_a_spoilt_alphabet_is_refused(tmp_path: Path) -> None:
     (tmp_path / "characters.json").write_text('{"characters": ["a", "a"]}')
     with pytest.raises(DataError, match=r"characters\.json:1: a character stands twice"):
         load_encoder(tmp_path)
+
+
+def test_the_first_of_two_vectors_of_a_word_counts(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_bytes(b"the 1 2 3\ncat 4 5 6\nthe 7 8 9\n")
+    vectors = read_vectors(tmp_path / "v.txt")
+    assert vectors.words == ["the", "cat"]
+    np.testing.assert_array_equal(vectors.array, np.array([[1, 2, 3], [4, 5, 6]], dtype=np.float16))

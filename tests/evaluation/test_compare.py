@@ -74,3 +74,8 @@ def test_counts_that_do_not_pair_are_refused(second):
 def test_no_sentences_are_refused():
     with pytest.raises(ShapeError, match="N >= 1"):
         bootstrap(FIRST[:0])
+
+
+def test_no_number_of_trials_makes_a_difference_impossible_by_chance():
+    worse, better = np.tile([0, 1, 1], (40, 1)), np.tile([1, 1, 1], (40, 1))
+    assert approximate_randomisation(worse, better, trials=9).p_value == pytest.approx(1 / 10)

@@ -101,3 +101,8 @@ def test_strict_iob1_takes_the_rest_of_an_illegal_segment_for_a_segment():
 def test_strict_is_refused_for_a_scheme_seqeval_does_not_know():
     with pytest.raises(SchemeError, match="not BMES: use 'discard'"):
         evaluate([["O"]], [["O"]], scheme="BMES", strategy="strict")
+
+
+def test_strict_mode_takes_types_without_the_delimiters_around_them():
+    pair = [["B--X", "I--X", "O"]], [["B-X-", "I-X-", "B-X"]]
+    assert_same(evaluate(*pair, scheme="BIO", strategy="strict"), seqevals(pair, schemes.IOB2))

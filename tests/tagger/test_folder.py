@@ -272,3 +272,11 @@ def test_whoever_may_read_the_folder_may_read_the_weights(tagger, tmp_path):
     target = tagger.save(tmp_path / "model")
     modes = {path.name: path.stat().st_mode & 0o777 for path in target.iterdir() if path.is_file()}
     assert len(set(modes.values())) == 1, modes
+
+
+def test_the_scheme_of_the_output_and_the_dropout_are_saved_too(tagger, tmp_path):
+    other = Tagger(tagger.model, output_scheme=Scheme.get("BIOES"))
+    loaded = Tagger.load(other.save(tmp_path / "model"))
+    assert (loaded.scheme.name, loaded.output_scheme.name) == ("BIO", "BIOES")
+    assert loaded.predict("new york").tags == ("B-LOC", "E-LOC")
+    assert loaded.model.dropout.p == tagger.model.dropout.p > 0

@@ -151,3 +151,29 @@ def test_only_a_transformer_alone_has_this_form(tmp_path):
     plain = Tagger.train(SENTENCES, encoder={"words": 4, "lstm_hidden": 4}, epochs=1, dev_fraction=0.0, device="cpu")
     with pytest.raises(MaskedCRFError, match="transformer alone"):
         to_huggingface(plain)
+
+
+def test_without_labels_the_tuple_holds_the_emissions_alone(tagger):
+    model, tokenizer = to_huggingface(tagger)
+    batch, _ = encoded(tokenizer)
+    [emissions] = model(**batch, return_dict=False)
+    torch.testing.assert_close(emissions, model(**batch).logits)
+
+
+def test_the_form_keeps_dropout_ways_of_writing_tags_and_the_longest_text(tagger):
+    scheme = Scheme.get("BIO", delimiter="_", prefix_last=True)
+    rules = Constraints.from_scheme(["O", "X_B", "X_I"], scheme)
+    other = Tagger(TaggerModel(tagger.model.encoder, rules, head="crf", mask="decode", dropout=0.25))
+    model, tokenizer = to_huggingface(other)
+    assert model.dropout.p == 0.25
+    assert model.crf.mask_mode == "decode"
+    assert model.crf.constraints == rules
+    assert tokenizer.model_max_length == tagger.model.encoder.parts["transformer"].words.positions
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+def test_only_first_pieces_can_carry_the_labels(tmp_path, pooling):
+    encoder = {"transformer": str(write_model(tmp_path)), "pooling": pooling}
+    other = Tagger.train(SENTENCES, encoder=encoder, epochs=1, dev_fraction=0.0, device="cpu")
+    with pytest.raises(MaskedCRFError, match=f"pools by {pooling}"):
+        to_huggingface(other)

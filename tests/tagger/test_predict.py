@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import oracle
 import pytest
@@ -10,9 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import SMALL, corpus
 
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger import Tagger
-from maskedcrf.tags.segments import violations
+from maskedcrf.tagger.allowed import Gazetteer, allowed_tags
+from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.scheme import Scheme
+from maskedcrf.tags.segments import convert, violations
 
 TAGS = ["O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER"]
 
@@ -225,3 +231,87 @@ def test_a_softmax_head_is_the_softmax_of_each_token():
         marginals = tagger.model.crf.marginals(emissions)
     torch.testing.assert_close(marginals, expected)
     assert tagger.predict([tokens])[0].tags == tuple(tagger.tags[n] for n in expected[0].argmax(-1))
+
+
+def test_no_neighbour_lengthens_a_name_where_segments_have_no_beginning_of_their_own():
+    rules = Constraints.from_scheme(["O", "I-LOC", "I-PER"], "IO")
+    names = Gazetteer({("new", "york"): "LOC"})
+    allowed = allowed_tags(rules, ["in", "new", "york", "today"], fixed=None, gazetteer=names)
+    beside, inside = [True, False, True], [False, True, False]
+    assert allowed.tolist() == [beside, inside, inside, beside]
+
+
+def test_what_the_user_fixes_wins_over_the_whole_name_of_a_gazetteer(vague):
+    rules, names = vague.model.crf.constraints, Gazetteer({("san", "jose"): "LOC"})
+    allowed = allowed_tags(rules, ["in", "san", "jose"], fixed={2: "O"}, gazetteer=names)
+    assert allowed[:2].all()
+    assert allowed[2].tolist() == [tag == "O" for tag in TAGS]
+
+
+def test_a_gazetteer_finds_names_in_text_and_in_tokens_cut_by_blanks(vague):
+    names = {"st. gallen": "LOC"}
+    answers = vague.predict(["in st. gallen", ["in", "st.", "gallen"]], gazetteer=names)
+    assert [answer.tokens for answer in answers] == [("in", "st", ".", "gallen"), ("in", "st.", "gallen")]
+    for answer in answers:
+        assert ("LOC", "st. gallen") in {(entity.type, entity.text) for entity in answer.entities}
+
+
+def test_a_tag_fixed_before_the_first_token_is_refused(vague):
+    with pytest.raises(MaskedCRFError, match="position -1 of 1"):
+        vague.predict(["x"], fixed=[{-1: "O"}])
+
+
+def test_a_threshold_keeps_what_is_exactly_as_probable_and_may_be_certainty(vague):
+    tokens = ["ann", "north", "bank", "rome"]
+    for entity in vague.predict([tokens], threshold=0.01)[0].entities:
+        found = vague.predict([tokens], threshold=entity.probability)[0].entities
+        assert entity in found
+    assert vague.predict([tokens], threshold=1.0)[0].entities == []
+
+
+def test_segments_above_a_threshold_may_be_as_long_as_the_bound(vague, monkeypatch):
+    monkeypatch.setattr("maskedcrf.tagger.candidates.LONGEST", 3)
+    entities = vague.predict([["x"] * 5], threshold=1e-6)[0].entities
+    assert {after - first for first, after in (entity.tokens for entity in entities)} == {1, 2, 3}
+
+
+def test_without_a_mask_a_threshold_finds_segments_that_begin_illegally(vague):
+    texts = [list(text) for text in np.random.default_rng(1).choice(["north", "bank", "zz"], size=(10, 4))]
+    vague.mask = "off"
+    try:
+        answers = vague.predict(texts, threshold=0.2)
+        for tokens, answer in zip(texts, answers, strict=True):
+            spans = [(a, b, kind) for a in range(4) for b in range(a + 1, 5) for kind in ("LOC", "ORG", "PER")]
+            with torch.inference_mode():
+                emissions = vague.model.emissions(vague.model.encoder.prepare([tokens]))
+                [shares] = vague.model.crf.span_probability(emissions, [spans])
+            expected = {span for span, share in zip(spans, shares.tolist(), strict=True) if share >= 0.2}
+            assert {(*entity.tokens, entity.type) for entity in answer.entities} == expected != set()
+    finally:
+        vague.mask = "train"
+
+
+def test_every_path_comes_in_the_output_scheme_whatever_entities_are_asked_for(vague):
+    other = Tagger(vague.model, output_scheme=Scheme.get("BIOES"))
+    tokens = ["ann", "north", "bank", "rome"]
+    plain, ranked = other.predict([tokens])[0], other.predict([tokens], nbest=5)[0]
+    assert plain.tags == tuple(convert(vague.predict([tokens])[0].tags, "BIO", "BIOES"))
+    assert ranked.nbest[0].tags == plain.tags
+    assert all(violations(path.tags, "BIOES") == [] for path in ranked.nbest)
+    assert other.predict([tokens], threshold=0.01)[0].tags == plain.tags
+
+
+def test_gold_in_another_scheme_is_scored_as_what_it_says(tagger):
+    sentences = corpus(20, 2)
+    other = [replace(each, tags=tuple(convert(each.tags, "BIO", "BIOES"))) for each in sentences]
+    assert tagger.evaluate(other, scheme="BIOES") == tagger.evaluate(sentences)
+
+
+def test_illegal_gold_has_a_loss_where_the_model_can_express_it(vague):
+    illegal = [Sentence(("x", "y"), ("O", "I-LOC"))]
+    assert vague.evaluate(illegal).loss is None
+    vague.mask = "off"
+    try:
+        assert vague.evaluate(illegal).loss > 0
+    finally:
+        vague.mask = "train"

@@ -18,3 +18,24 @@ def test_entities_become_spans_of_the_document(saved):
         assert [(span.text, span.label_) for span in doc.ents] == [(span.text, span.label_) for span in nlp(text).ents]
     found = [(span.text, span.label_) for span in nlp(texts[0]).ents]
     assert found == [("bob lee", "PER"), ("new york", "LOC")]
+
+
+def test_entities_that_were_there_before_are_replaced(saved):
+    import maskedcrf.tagger.spacy  # noqa: F401
+
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "VERB", "pattern": "flew"}])
+    nlp.add_pipe("maskedcrf", config={"model": str(saved)})
+    found = [(span.text, span.label_) for span in nlp("bob lee flew to new york .").ents]
+    assert found == [("bob lee", "PER"), ("new york", "LOC")]
+
+
+def test_tokens_are_those_of_spacys_own_tokenizer(saved):
+    import maskedcrf.tagger.spacy  # noqa: F401
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("maskedcrf", config={"model": str(saved)})
+    doc = nlp("it's  bob lee's rain in oslo")
+    assert [token.text for token in doc][:3] == ["it", "'s", " "]
+    assert [(span.text, span.label_) for span in doc.ents][-1] == ("oslo", "LOC")

@@ -13,6 +13,7 @@ from small_corpus import SMALL, corpus
 
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger
+from maskedcrf.tags.scheme import Scheme
 from maskedcrf.training import loop
 from maskedcrf.training import run as run_module
 from maskedcrf.training.config import Settings
@@ -278,3 +279,70 @@ def test_only_the_first_process_writes_the_summary_of_seeds(monkeypatch, tmp_pat
     monkeypatch.setenv("RANK", "1")
     train_seeds(corpus(12), corpus(4, 1), seeds=1, output=tmp_path / "runs", **{**SMALL, "epochs": 1})
     assert not (tmp_path / "runs" / "seeds.json").exists()
+
+
+def test_the_gradient_of_a_step_is_no_longer_than_the_clip():
+    norms = []
+    for clip in (float("inf"), 0.01):
+        run = make_run(optim={**SMALL["optim"], "clip": clip})
+        [(parts, size)] = loop._prepared(run, [list(range(8))])
+        run.optimiser.step = lambda: None
+        loop.train_step(run, parts, size)
+        norms.append(torch.nn.utils.get_total_norm([p.grad for p in run.model.parameters()]).item())
+    assert norms[0] > 0.1
+    assert norms[1] == pytest.approx(0.01, rel=1e-3)
+
+
+def test_an_epoch_that_ends_early_has_the_mean_loss_of_its_own_steps():
+    run = make_run(epochs=1, minimum_steps=6)  # 4 steps an epoch: the second has 2
+    losses, means = [], []
+    for event in loop.run_epochs(run):
+        if isinstance(event, loop.Step):
+            losses.append(event.loss.item())
+        else:
+            means.append(event.entry["loss"])
+    assert means == pytest.approx([np.mean(losses[:4]), np.mean(losses[4:])])
+
+
+def test_of_epochs_that_are_equally_good_the_first_is_kept(monkeypatch):
+    same = type("S", (), {"f1": 50.0, "loss": 1.0, "to_dict": lambda self: {}})
+    monkeypatch.setattr(loop, "score", lambda *_, **__: same())
+    run = make_run(epochs=3)
+    list(loop.run_epochs(run))
+    assert run.state.best_epoch == 1
+
+
+def test_one_checkpoint_is_kept_the_newest(tmp_path):
+    run = make_run(tmp_path, checkpoint_steps=1, epochs=1)
+    for event in loop.run_epochs(run):
+        if isinstance(event, loop.Step) and event.step > 1:
+            assert [path.name for path in tmp_path.iterdir()] == [f"step-{event.step - 1:09d}"]
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000004"]
+
+
+def test_overwriting_a_run_that_was_stopped_begins_it_anew(tmp_path):
+    options = {**SMALL, "epochs": 1, "output": tmp_path / "model"}
+    work = tmp_path / "model.training"
+    work.mkdir()
+    list(loop.run_epochs(make_run(work)))
+    with pytest.raises(MaskedCRFError, match="other settings"):
+        Tagger.train(corpus(8), corpus(2, 1), **options)
+    assert Tagger.train(corpus(8), corpus(2, 1), **options, overwrite=True).tags
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_the_dev_loss_is_the_mean_over_the_sentences_of_all_batches(monkeypatch):
+    run = make_run()
+    sentences = run.corpus.dev
+    monkeypatch.setattr("maskedcrf.tagger.scoring.MOST", 3)  # eight sentences: the last batch is smaller
+    alone = [loop.score(run.model, [each], gold_scheme=Scheme.get("BIO")).loss for each in sentences]
+    assert loop.score(run.model, sentences, gold_scheme=Scheme.get("BIO")).loss == pytest.approx(np.mean(alone))
+
+
+def test_what_changes_no_weight_changes_no_fingerprint():
+    run = make_run()
+    prints = [
+        run.corpus.fingerprint(run.settings.model_copy(update=update))
+        for update in ({}, {"tracker": "tensorboard"}, {"checkpoint_steps": 5}, {"seed": 9})
+    ]
+    assert prints[0] == prints[1] == prints[2] != prints[3]
