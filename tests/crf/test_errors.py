@@ -237,15 +237,17 @@ def test_wrong_words_are_named() -> None:
     with pytest.raises(ValueError, match="backend must be one of"):
         MaskedCRF(TAGS, scheme="BIO", backend="tpu")
     with pytest.raises(ValueError, match="reduction must be one of mean, sum, token_mean, none"):
-        MaskedCRF(TAGS)(torch.zeros(1, 1, 5), torch.zeros(1, 1, dtype=torch.long), reduction="average")
+        MaskedCRF(Constraints.free(TAGS))(
+            torch.zeros(1, 1, 5), torch.zeros(1, 1, dtype=torch.long), reduction="average"
+        )
     with pytest.raises(ValueError, match="k must be a whole number and at least 1, got 0"):
-        MaskedCRF(TAGS).nbest(torch.zeros(1, 1, 5), k=0)
+        MaskedCRF(Constraints.free(TAGS)).nbest(torch.zeros(1, 1, 5), k=0)
     with pytest.raises(ConstraintError, match="not both"):
         MaskedCRF(Constraints.free(TAGS), scheme="BIO")
     with pytest.raises(ShapeError, match=r"weights must be \(5,\)"):
-        MaskedCRF(TAGS, weights=[1.0, 2.0])
+        MaskedCRF(TAGS, "BIO", weights=[1.0, 2.0])
     with pytest.raises(ShapeError, match="finite and not negative"):
-        MaskedCRF(TAGS, weights=[1.0, 2.0, -1.0, 1.0, 1.0])
+        MaskedCRF(TAGS, "BIO", weights=[1.0, 2.0, -1.0, 1.0, 1.0])
 
 
 def test_wrong_spans_are_named() -> None:
@@ -258,7 +260,7 @@ def test_wrong_spans_are_named() -> None:
     with pytest.raises(ConstraintError, match="row 0: no tag has the type 'ORG'; types are PER, LOC"):
         crf.span_probability(emissions, [[(0, 1, "ORG")], []])
     with pytest.raises(ConstraintError, match="know no scheme"):
-        MaskedCRF(TAGS).span_probability(emissions, [[], []])
+        MaskedCRF(Constraints.free(TAGS)).span_probability(emissions, [[], []])
 
 
 def test_the_layer_says_what_it_is_and_can_be_copied() -> None:
@@ -267,7 +269,7 @@ def test_the_layer_says_what_it_is_and_can_be_copied() -> None:
     twin = copy.deepcopy(crf)
     emissions = torch.randn(1, 4, 5)
     assert twin.decode(emissions) == crf.decode(emissions)
-    assert "own rules" in repr(MaskedCRF(TAGS))
+    assert "own rules" in repr(MaskedCRF(Constraints.free(TAGS)))
 
 
 def test_nan_emissions_are_named_at_the_callers_own_position(crf: MaskedCRF, emissions: torch.Tensor) -> None:
@@ -275,3 +277,12 @@ def test_nan_emissions_are_named_at_the_callers_own_position(crf: MaskedCRF, emi
     emissions[1, 2, 0] = torch.nan
     with pytest.raises(IllegalPathError, match="row 1, position 2: emissions are NaN"):
         _raised(crf, emissions, torch.zeros(2, 3, dtype=torch.long, device=emissions.device), mask)
+
+
+@pytest.mark.parametrize("rules", [["O", "B-X", "I-X"], ["B-X", "I-X", "O", "E-X", "S-X"]])
+def test_tags_of_a_scheme_that_nobody_named_are_asked_about(rules: list[str]) -> None:
+    with pytest.warns(UserWarning, match="no scheme: every step is legal; say scheme='BIO'") as told:
+        MaskedCRF(rules)
+    assert told[0].filename == __file__
+    MaskedCRF(Constraints.free(rules))
+    MaskedCRF(["DET", "NOUN"])

@@ -104,7 +104,9 @@ def test_no_tokens_and_no_rows(backend: str) -> None:
     assert crf.marginals(nothing).sum() == 0
     nobody = torch.zeros(0, 3, 3, device=device(backend))
     tags = torch.zeros(0, 3, dtype=torch.long, device=device(backend))
-    assert crf(nobody, tags, reduction="sum").item() == 0
+    for reduction in ("sum", "mean", "token_mean"):
+        assert crf(nobody, tags, reduction=reduction).item() == 0
+        assert crf.partial_loss(nobody, torch.ones_like(nobody, dtype=torch.bool), reduction=reduction).item() == 0
     assert [len(ask(nobody)) for ask in (crf.decode, crf.log_partition, crf.marginals, crf.sample, crf.entropy)] == [
         0
     ] * 5

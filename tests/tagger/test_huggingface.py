@@ -177,3 +177,29 @@ def test_only_first_pieces_can_carry_the_labels(tmp_path, pooling):
     other = Tagger.train(SENTENCES, encoder=encoder, epochs=1, dev_fraction=0.0, device="cpu")
     with pytest.raises(MaskedCRFError, match=f"pools by {pooling}"):
         to_huggingface(other)
+
+
+def test_a_tagger_comes_back_from_its_hugging_face_form(tagger, tmp_path):
+    tagger.save_pretrained(tmp_path / "hf")
+    back = Tagger.from_pretrained(tmp_path / "hf")
+    texts = ["ann flew to new york", "rome " * 40]
+    assert back.predict(texts, probabilities=True) == tagger.predict(texts, probabilities=True)
+    assert (back.tags, back.mask, back.scheme) == (tagger.tags, tagger.mask, tagger.scheme)
+    assert Tagger.load(back.save(tmp_path / "own")).predict(texts) == tagger.predict(texts)
+
+
+def test_transformers_own_classes_know_the_form(tagger, tmp_path):
+    tagger.save_pretrained(tmp_path / "hf")
+    model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "hf")
+    assert isinstance(model, MaskedCRFForTokenClassification)
+
+
+def test_a_folder_without_the_form_is_refused(tmp_path):
+    with pytest.raises(MaskedCRFError, match="no config.json; give a folder of save_pretrained"):
+        Tagger.from_pretrained(tmp_path)
+
+
+def test_a_pipeline_gives_whole_entities_and_says_so(tagger):
+    assert tagger.pipeline("ann flew to oslo", aggregation_strategy="simple") == tagger.pipeline("ann flew to oslo")
+    with pytest.raises(MaskedCRFError, match="whole entities"):
+        tagger.pipeline("ann flew", aggregation_strategy="none")

@@ -315,3 +315,16 @@ def test_illegal_gold_has_a_loss_where_the_model_can_express_it(vague):
         assert vague.evaluate(illegal).loss > 0
     finally:
         vague.mask = "train"
+
+
+def test_tags_fixed_in_one_text_are_one_mapping(vague):
+    for fixed in ({0: "B-ORG"}, {1: "O"}):
+        assert vague.predict("ann left", fixed=fixed) == vague.predict(["ann left"], fixed=[fixed])[0]
+    with pytest.raises(MaskedCRFError, match="fixed is a list with one entry a text"):
+        vague.predict(["ann left"], fixed={0: "B-ORG"})
+
+
+@pytest.mark.parametrize("texts", [[None], b"abc", [["a", 1]], [3]])
+def test_what_is_no_text_is_said(vague, texts):
+    with pytest.raises(MaskedCRFError, match="a text is a string, or a list of tokens that are strings"):
+        vague.predict(texts)

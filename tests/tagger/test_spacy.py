@@ -39,3 +39,14 @@ def test_tokens_are_those_of_spacys_own_tokenizer(saved):
     doc = nlp("it's  bob lee's rain in oslo")
     assert [token.text for token in doc][:3] == ["it", "'s", " "]
     assert [(span.text, span.label_) for span in doc.ents][-1] == ("oslo", "LOC")
+
+
+def test_white_space_is_no_part_of_an_entitys_ends(saved):
+    import maskedcrf.tagger.spacy  # noqa: F401
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("maskedcrf", config={"model": str(saved)})
+    found = [
+        [(span.text, span.label_) for span in nlp(text).ents] for text in ("  bob  lee  flew \n to  oslo \n", "  ")
+    ]
+    assert found == [[("bob  lee", "PER"), ("oslo", "LOC")], []]

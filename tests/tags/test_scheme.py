@@ -51,6 +51,8 @@ def test_an_unknown_scheme_is_refused_with_the_nearest_name() -> None:
         Scheme.get("BIOS")
     with pytest.raises(MaskedCRFError, match="unknown scheme 'zzz': known are IO, IOB1, BIO"):
         Scheme.get("zzz")
+    with pytest.raises(SchemeError, match="a scheme is a name such as 'BIO'"):
+        Scheme.get(object)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", LETTERS)

@@ -41,6 +41,30 @@ def test_sentences_without_tags_are_refused_with_their_place():
         train([Sentence(("a",), None, "somewhere", 7)])
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("abc", "OBI"),
+        ("Ann left", ["B-PER", "O"]),
+        {"tokens": ["Ann"], "ner_tags": ["B-PER"]},
+        ("Ann left", {"entities": [(0, 3, "PER")]}),
+        (["Ann"], ["NNP"], ["B-PER"]),
+        3,
+    ],
+)
+def test_what_is_no_pair_of_lists_is_refused(row):
+    with pytest.raises(DataError, match=r"a sentence is a Sentence or a pair \(tokens, tags\), each a list of strings"):
+        train([row])
+
+
+def test_a_dataset_is_trained_on_as_it_is():
+    datasets = pytest.importorskip("datasets")
+    rows = corpus(8)
+    given = {"tokens": [list(row.tokens) for row in rows], "ner_tags": [list(row.tags) for row in rows]}
+    tagger = train(datasets.Dataset.from_dict(given))
+    assert tagger.record.data["train"]["sentences"] == 8
+
+
 def test_a_tag_set_of_only_outside_is_refused():
     with pytest.raises(DataError, match=r"^train: every tag is outside, so there is nothing to learn"):
         train([Sentence(("a", "b"), ("O", "O"))])

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from maskedcrf.crf.layer import MaskedCRF, MaskMode
 from maskedcrf.errors import ConstraintError
+from maskedcrf.tags.constraints import Constraints
 
 START, STOP = "<START>", "<STOP>"
 
@@ -29,7 +30,9 @@ def from_flair(
         )
     start, stop = names.index(START), names.index(STOP)
     kept = [number for number in range(len(names)) if number not in (start, stop)]
-    crf = MaskedCRF([names[number] for number in kept], scheme, mask=mask).to(transitions)
+    tags = [names[number] for number in kept]
+    rules = Constraints.from_scheme(tags, scheme) if scheme else Constraints.free(tags)
+    crf = MaskedCRF(rules, mask=mask).to(transitions)
     crf.load_state_dict(
         {
             "transitions": transitions[kept][:, kept].T,

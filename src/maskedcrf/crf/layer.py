@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -123,7 +124,8 @@ class MaskedCRF(nn.Module):
         elif reduction == "none":
             losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
         else:
-            notice, mean = checks.notice_from(emissions), reduction == "mean"
+            # The mean of no rows is 0, as their sum is, never NaN.
+            notice, mean = checks.notice_from(emissions), reduction == "mean" and len(emissions) > 0
             room = None if notice is None else notice.value
             found = dispatch.reduced_loss(lattice, tags, mean=mean, backend=self.backend, notice=room)
             self._pending.check(found.losses, lattice, tags, self.constraints, reduced=found, notice=notice)
@@ -323,16 +325,18 @@ def _constraints(rules: Constraints | Sequence[str], scheme: str | Scheme | None
         if scheme is not None:
             raise ConstraintError("give either a Constraints or tags with a scheme, not both")
         return rules
+    if scheme is None and {"B-", "I-"} <= {str(tag)[:2] for tag in rules}:
+        warnings.warn("no scheme: every step is legal; say scheme='BIO', or Constraints.free(tags)", stacklevel=3)
     return Constraints.free(rules) if scheme is None else Constraints.from_scheme(rules, scheme)
 
 
 def _reduce(losses: Tensor, mask: Tensor, reduction: Reduction) -> Tensor:
     if reduction == "none":
         return losses
-    if reduction == "mean":
+    if reduction == "mean" and len(losses):
         return losses.mean()
     total = losses.sum()
-    return total if reduction == "sum" else _per_token(total, mask)
+    return _per_token(total, mask) if reduction == "token_mean" else total
 
 
 def _per_token(total: Tensor, mask: Tensor) -> Tensor:

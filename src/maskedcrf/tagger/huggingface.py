@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.encoders.build import build_encoder
+from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.pretrained import skeleton
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 from maskedcrf.tagger.folder import refuse_own_scheme
+from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 
@@ -107,6 +112,10 @@ class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ig
         return self.crf.decode(logits, mask)
 
 
+transformers.AutoConfig.register("maskedcrf", MaskedCRFConfig)
+transformers.AutoModelForTokenClassification.register(MaskedCRFConfig, MaskedCRFForTokenClassification)
+
+
 def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any]:
     """The same tagger as a PreTrainedModel with its tokenizer; its encoder must be a transformer alone."""
     model = tagger.model
@@ -131,6 +140,27 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
         tokenizer_object=part.words.tokenizer, model_max_length=part.words.positions, **special
     )
     return other.eval(), tokenizer
+
+
+def from_huggingface(directory: str | Path) -> Tagger:
+    """The tagger of a folder that `save_pretrained` wrote, model and tokenizer."""
+    from maskedcrf.tagger.tagger import Tagger
+
+    if not (Path(directory) / "config.json").exists():
+        raise MaskedCRFError(
+            f"{directory}: no config.json; give a folder of save_pretrained (Tagger.load reads its own)"
+        )
+    other = MaskedCRFForTokenClassification.from_pretrained(directory)
+    with TemporaryDirectory() as aside:
+        other.encoder.save_pretrained(aside)
+        transformers.AutoTokenizer.from_pretrained(directory).save_pretrained(aside)
+        encoder = build_encoder(EncoderConfig(transformer=aside), [["a"]])
+    encoder.config = encoder.config.model_copy(update={"transformer": str(directory)})
+    config = other.config
+    model = TaggerModel(encoder, config.constraints(), mask=config.mask, dropout=config.classifier_dropout)
+    model.linear.load_state_dict(other.linear.state_dict())
+    model.crf.load_state_dict(other.crf.state_dict())
+    return Tagger(model.eval())
 
 
 def _transformer(tagger: Tagger) -> Any:

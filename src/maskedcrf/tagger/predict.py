@@ -13,7 +13,7 @@ from torch import Tensor
 
 from maskedcrf.data.jsonl import places
 from maskedcrf.data.sentence import ALONE, Around, Sentence
-from maskedcrf.errors import IllegalPathError, MaskedCRFError
+from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.candidates import SegmentBounds
 from maskedcrf.tagger.emissions import emissions_of
 from maskedcrf.tagger.model import TaggerModel
@@ -58,7 +58,10 @@ class Item(NamedTuple):
         if isinstance(text, Sentence):
             return Item(text.tokens, None, None, around=text.around)
         if not isinstance(text, str):
-            return Item(tuple(text), None, None)
+            tokens = tuple(text) if isinstance(text, Iterable) else (None,)
+            if not all(isinstance(token, str) for token in tokens):
+                raise DataError(f"a text is a string, or a list of tokens that are strings; got {text!r:.60}")
+            return Item(tokens, None, None)
         offsets = tuple(places(text))
         return Item(tuple([text[start:end] for start, end in offsets]), text, offsets)
 

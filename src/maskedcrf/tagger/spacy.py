@@ -33,13 +33,20 @@ class Component:
     def pipe(self, stream: Iterable[Any], *, batch_size: int | None = None) -> Iterator[Any]:
         """The documents with their entities, tagged by the batch."""
         docs, kept = tee(stream)
-        answers = self.tagger.stream([token.text for token in doc] for doc in docs)
+        answers = self.tagger.stream([token.text for token in _words(doc)] for doc in docs)
         for doc, answer in zip(kept, answers, strict=True):
             yield _with_entities(doc, answer)
 
 
+def _words(doc: Any) -> list[Any]:
+    """The tokens but for those that are white space, with which no entity begins or ends."""
+    return [token for token in doc if not token.is_space]
+
+
 def _with_entities(doc: Any, answer: Prediction) -> Any:
-    doc.set_ents([spacy.tokens.Span(doc, start, end, label=kind) for start, end, kind, _ in answer.segments])
+    places = [token.i for token in _words(doc)]
+    found = [(places[start], places[end - 1] + 1, kind) for start, end, kind, _ in answer.segments]
+    doc.set_ents([spacy.tokens.Span(doc, start, end, label=kind) for start, end, kind in found])
     return doc
 
 

@@ -14,7 +14,7 @@ from maskedcrf.crf import checks
 from maskedcrf.crf.layer import MaskMode
 from maskedcrf.data.jsonl import tokenise
 from maskedcrf.data.sentence import Sentence, in_context
-from maskedcrf.errors import DataError
+from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import folder, predict
 from maskedcrf.tagger.allowed import Fixed, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
@@ -94,6 +94,8 @@ class Tagger:
         A string is raw text; a list holds texts, lists of tokens or `Sentence`s, so one list of tokens is `[tokens]`.
         """
         if isinstance(texts, str):
+            if isinstance(options.get("fixed"), Mapping):
+                options["fixed"] = [options["fixed"]]
             (answer,) = self.stream([texts], **options)
             return answer
         return list(self.stream(texts, **options))
@@ -117,7 +119,7 @@ class Tagger:
             probabilities: the exact probability of each entity.
             nbest: also the n best paths, with their probabilities.
             threshold: in place of the best path's entities, all with at least this probability, which may overlap.
-            fixed: for each text None, or tags the user knows: {token position: tag or tags}.
+            fixed: for each text None, or tags the user knows: {token position: tag or tags}. Of one string, that alone.
             gazetteer: names and their types, {"New York": "LOC"}: wherever a name occurs it gets its type.
             batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
         """
@@ -140,6 +142,8 @@ class Tagger:
         if fixed is None and gazetteer is None:
             yield from map(Item.of, texts)
             return
+        if isinstance(fixed, Mapping):
+            raise DataError("fixed is a list with one entry a text, each {position: tag} or None; got one mapping")
         known = iter(fixed) if fixed is not None else repeat(None)
         number = 0
         for number, text in enumerate(texts, start=1):
@@ -155,8 +159,10 @@ class Tagger:
         if fixed is not None and any(True for _ in known):
             raise DataError(f"fixed goes on after the last of {number} texts; give one entry a text, no more")
 
-    def pipeline(self, texts: str | Sequence[str]) -> list[Any]:
+    def pipeline(self, texts: str | Sequence[str], *, aggregation_strategy: str = "simple") -> list[Any]:
         """Entities as a Hugging Face pipeline gives them: dicts for one text, a list of such lists for several."""
+        if aggregation_strategy == "none":
+            raise MaskedCRFError("whole entities come out of here, whatever the strategy; for tags ask predict")
         if isinstance(texts, str):
             return self.predict(texts, probabilities=True).to_pipeline()
         return [answer.to_pipeline() for answer in self.predict(texts, probabilities=True)]
@@ -176,6 +182,16 @@ class Tagger:
             history=self.history,
             overwrite=overwrite,
         )
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """The tagger in Hugging Face's form, model and tokenizer; its encoder must be a transformer alone."""
+        for part in import_module("maskedcrf.tagger.huggingface").to_huggingface(self):
+            part.save_pretrained(directory)
+
+    @classmethod
+    def from_pretrained(cls, directory: str | Path) -> Tagger:
+        """The tagger that `save_pretrained` wrote."""
+        return import_module("maskedcrf.tagger.huggingface").from_huggingface(directory)  # type: ignore[no-any-return]
 
     @classmethod
     def load(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> Tagger:

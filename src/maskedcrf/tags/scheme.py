@@ -73,6 +73,8 @@ class Scheme:
         """The scheme of this name (`BIO`, `iobes`, ...); a Scheme comes back as it is."""
         if isinstance(scheme, Scheme):
             return scheme
+        if not isinstance(scheme, str):
+            raise SchemeError(f"a scheme is a name such as 'BIO', or a Scheme; got {scheme!r:.60}")
         name = ALIASES.get(scheme.upper(), scheme.upper())
         if name == "IOB":
             raise SchemeError("'IOB' is ambiguous: say IOB1 (B- only between neighbours) or IOB2 (every segment)")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from maskedcrf.data.gold import check_gold
+from maskedcrf.data.huggingface import read_dataset
 from maskedcrf.data.reading import read_sentences
 from maskedcrf.data.sentence import Around, Sentence, in_context
 from maskedcrf.data.splits import dev_split
@@ -68,6 +69,8 @@ def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Senten
                 first_character=settings.first_character,
             )
         )
+    if hasattr(data, "features"):
+        return list(read_dataset(data, labels=settings.labels))
     sentences: list[Sentence] = []
     for part in data:
         if isinstance(part, Sentence):
@@ -75,9 +78,17 @@ def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Senten
         elif isinstance(part, str | Path):
             sentences += read_data(part, settings, scheme)
         else:
-            tokens, tags = part
-            sentences.append(Sentence(tuple(tokens), tuple(tags)))
+            sentences.append(_pair(part))
     return sentences
+
+
+def _pair(part: Any) -> Sentence:
+    """The sentence of a list of tokens and one of tags."""
+    is_pair = isinstance(part, Sequence) and not isinstance(part, str) and len(part) == 2
+    if not is_pair or any(isinstance(side, str | Mapping) for side in part):
+        raise DataError(f"a sentence is a Sentence or a pair (tokens, tags), each a list of strings; got {part!r:.60}")
+    tokens, tags = part
+    return Sentence(tuple(tokens), tuple(tags))
 
 
 def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corpus:
