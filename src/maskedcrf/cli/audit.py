@@ -39,7 +39,7 @@ def run(
       maskedcrf audit predictions.conll
       maskedcrf audit --scheme BIOES --json predictions.conll
     """
-    from maskedcrf.cli.streams import chunks, column, note, print_json, sides_read
+    from maskedcrf.cli.streams import chunks, column, doubt_scheme, note, print_json, sides_read
     from maskedcrf.evaluation.audit import Audit, audit
     from maskedcrf.evaluation.check import located
     from maskedcrf.tags.scheme import Scheme
@@ -54,6 +54,9 @@ def run(
         print_json(total.to_dict())
         return
     _show(total)
+    cells = total.total
+    illegal = cells.illegal_tp + cells.illegal_fp
+    doubt_scheme(illegal, illegal + cells.legal_tp + cells.legal_fp, scheme_.name)
     note(total.signature)
 
 

@@ -46,7 +46,7 @@ def run(
       maskedcrf evaluate predictions.conll
       maskedcrf evaluate --scheme BIOES --strategy both --json dev.conll test.conll.gz
     """
-    from maskedcrf.cli.streams import chunks, column, note, print_json, sides_read
+    from maskedcrf.cli.streams import chunks, column, doubt_scheme, note, print_json, sides_read
     from maskedcrf.evaluation.check import located
     from maskedcrf.evaluation.conlleval import Evaluation
     from maskedcrf.evaluation.counts import Counts, count
@@ -74,6 +74,9 @@ def run(
             print(results[rule].report(), end="")
     for result in results.values():
         note(f"f1 {result.f1:.2f} | {result.signature}")
+    if "discard" in results:
+        kept, legal = (results[rule].counts.total.predicted for rule in ("retain", "discard"))
+        doubt_scheme(kept - legal, kept, scheme_.name)
 
 
 def _show(result: Evaluation) -> None:

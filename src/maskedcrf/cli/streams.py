@@ -71,6 +71,12 @@ def print_json(answer: object) -> None:
     print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def doubt_scheme(illegal: int, total: int, scheme: str) -> None:
+    """Ask whether the scheme is right where most segments break it."""
+    if 2 * illegal > total:
+        note(f"{illegal} of {total} predicted segments are illegal in {scheme}: is --scheme right? try maskedcrf check")
+
+
 def print_table(table: Table) -> None:
     """Print a table on the terminal."""
     from rich.console import Console
