@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from small_corpus import corpus, write_conll
 
 PROGRAM = str(Path(__file__).parent / "together.py")
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
@@ -35,7 +36,7 @@ def train(folder: Path, launcher: list[str]) -> dict[str, list[str]]:
 def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone")
     assert list(train(folder, [])) == ["0"]
-    return folder / "model"
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -52,11 +53,30 @@ def test_two_launched_processes_train_what_one_does_and_the_first_alone_writes(l
     shares = {rank: [line for line in lines if line.startswith("share")] for rank, lines in notes.items()}
     assert shares["0"] == shares["1"]
     assert set(shares["0"]) == {"share 2 8", "share 2 1"}  # of 17 sentences in batches of 8, the last has one
-    together = tmp_path / "model"
-    one, two = (load_file(model / "model.safetensors") for model in (alone, together))
+    models = alone / "model", tmp_path / "model"
+    one, two = (load_file(model / "model.safetensors") for model in models)
     assert one.keys() == two.keys()
     for name, value in one.items():
         torch.testing.assert_close(two[name], value, rtol=1e-3, atol=1e-4)
-    scores = [json.loads((model / "config.json").read_text())["record"]["scores"]["dev"] for model in (alone, together)]
+    scores = [json.loads((model / "config.json").read_text())["record"]["scores"]["dev"] for model in models]
     assert scores[1]["retain"] == scores[0]["retain"]
     assert not (tmp_path / "model.training").exists()
+    metrics = [(model / "metrics.jsonl").read_text().splitlines() for model in models]
+    losses = [[json.loads(line)["loss"] for line in lines] for lines in metrics]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    written = (alone / "notes" / "0").read_text().splitlines(), notes["0"]
+    kept = [[float(line.split()[1]) for line in lines if line.startswith("checkpoint")] for lines in written]
+    assert any(kept[0])
+    assert kept[1] == pytest.approx(kept[0], rel=1e-3)
+
+
+def test_of_two_processes_the_first_alone_speaks(tmp_path):
+    write_conll(tmp_path / "train.conll", corpus(16))
+    flags = ["--train", "train.conll", "-o", "model", "--device", "cpu", "--epochs", "1", "--set", "encoder.words=8"]
+    command = [sys.executable, *TORCHRUN, "-m", "maskedcrf", "train", *flags]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    options = {"capture_output": True, "text": True, "timeout": 500, "check": False}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, **options)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout.count("dev: F1"), done.stdout.count("saved to model")) == (1, 1)
+    assert done.stderr.count("epoch 1: loss") == 1

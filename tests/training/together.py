@@ -26,7 +26,7 @@ def main(output: str, notes: str) -> None:
     words.HIDDEN = 0.0  # each process draws its own dropout; without any, the sums must agree
     rank = os.environ.get("RANK", "0")
     with Path(notes, rank).open("w") as handle:
-        noted(loop, "save_checkpoint", lambda work, *_, **__: handle.write(f"checkpoint {work.name}\n"))
+        noted(loop, "save_checkpoint", lambda _, state, **__: handle.write(f"checkpoint {state.loss_sum}\n"))
         noted(Tagger, "save", lambda *_, **__: handle.write("model\n"))
         noted(Processes, "share", lambda processes, batch: handle.write(f"share {processes.world} {len(batch)}\n"))
         Tagger.train(

@@ -92,26 +92,31 @@ def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None
 
     from maskedcrf.cli.streams import note, print_json
     from maskedcrf.training.config import Places, Settings, read_settings
+    from maskedcrf.training.processes import is_first
     from maskedcrf.training.run import WORK, train
     from maskedcrf.training.seeds import train_seeds
 
     if not sys.stderr.isatty():
-        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+        level = logging.INFO if is_first() else logging.ERROR
+        logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     values = read_settings(config, flags)
     files = Places.of({name: values.pop(name) for name in Places.model_fields if name in values})
     Settings.of(values)  # wrong settings are said before files are read
     seeds = files.pop("seeds", None)
     if seeds is not None:
         _, summary = train_seeds(files.pop("train"), files.pop("dev", None), seeds=seeds, **files, **values)
-        print_json(summary) if as_json else _show_seeds(summary)
+        if is_first():
+            print_json(summary) if as_json else _show_seeds(summary)
         return
     output = files["output"]
     try:
         tagger = train(files.pop("train"), files.pop("dev", None), **files, **values)
     except KeyboardInterrupt:
-        if Path(f"{output}{WORK}").is_dir():
+        if is_first() and Path(f"{output}{WORK}").is_dir():
             note(f"stopped; the same command goes on from the last checkpoint, in {output}{WORK}")
         raise
+    if not is_first():
+        return
     if as_json:
         print_json({"model": output, **tagger.record.model_dump(mode="json")})
     else:

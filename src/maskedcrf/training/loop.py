@@ -126,7 +126,10 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
 
 
 def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
-    """One step on a batch of `size` sentences, given as the forward passes of this process's share; its mean loss."""
+    """One step on a batch of `size` sentences, given as the forward passes of this process's share.
+
+    Returns the mean loss of the whole batch, the same on every process.
+    """
     settings = run.settings
     seed_all(settings.seed, "step", run.state.step, run.processes.rank)
     set_rates(run.optimiser, rate_factor(run.state.step, run.total, settings.optim))
@@ -145,7 +148,7 @@ def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     run.scaler.update()
     if settings.average:
         average.update(run.average, run.model, decay=settings.average, step=run.state.step + 1)
-    return loss
+    return run.processes.total(loss)
 
 
 def _add_gradients(run: Run, parts: Sequence[Part], size: int) -> Tensor:

@@ -52,6 +52,12 @@ class Processes:
             dist.all_reduce(gradient)
         return gradient
 
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of a value over all processes, in its place."""
+        if self.world > 1:
+            dist.all_reduce(value)
+        return value
+
     def wait(self) -> None:
         """Go on when all processes have come this far."""
         if self.world > 1:

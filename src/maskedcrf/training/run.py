@@ -62,7 +62,7 @@ def train(
         run = Run(model, corpus, chosen, processes, work, fingerprint)
         resume(run)
         logs = Path.cwd() if target is None else _beside(target, LOGS)
-        _drive(run, bar=bar and processes.first, logs=logs)
+        _drive(run, bar=bar, logs=logs)
         tagger = _tagger(run)
         if target is not None and processes.first:
             tagger.save(target, overwrite=overwrite)
@@ -132,7 +132,7 @@ def build_model(corpus: Corpus, settings: Settings) -> TaggerModel:
 def _drive(run: Run, *, bar: bool, logs: Path) -> None:
     name = run.settings.tracker if run.processes.first else None
     with tracked(name, logs, run.settings.model_dump(mode="json")) as tracker:
-        for entry in watch(run_epochs(run), bar=bar):
+        for entry in watch(run_epochs(run), bar=bar, silent=not run.processes.first):
             if run.work is not None and run.processes.first:
                 write_metrics(run.work / METRICS, run.state.history)
             if tracker is not None:

@@ -19,14 +19,15 @@ EVERY = 10
 """Steps between two looks at the loss: each makes the host wait for the device."""
 
 
-def watch(events: Iterable[Step | Epoch], *, bar: bool = True) -> Iterator[dict[str, Any]]:
+def watch(events: Iterable[Step | Epoch], *, bar: bool = True, silent: bool = False) -> Iterator[dict[str, Any]]:
     """Drive a run and give its epochs as they end, showing a bar where a terminal can show one."""
-    if bar and sys.stderr.isatty():
+    if bar and not silent and sys.stderr.isatty():
         yield from _with_bar(events)
         return
     for event in events:
         if isinstance(event, Epoch):
-            logger.info(epoch_line(event.entry))
+            if not silent:
+                logger.info(epoch_line(event.entry))
             yield event.entry
 
 
