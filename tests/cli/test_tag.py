@@ -100,6 +100,18 @@ def test_without_ray_the_message_says_how_to_install_it(model, tmp_path, capsys,
     assert "pip install 'maskedcrf[ray]'" in said
 
 
+@pytest.mark.parametrize(("flags", "same"), [([], ""), (["--overwrite"], " without --overwrite")])
+def test_a_stopped_run_says_what_is_kept_and_ends_with_130(flags, same, tmp_path, capsys, monkeypatch):
+    def stopped(*_, **__):
+        yield Tally(2, finished=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("maskedcrf.deploy.bulk.run.tag_files", stopped)
+    assert main(["tag", "model", "a.jsonl", "-o", str(tmp_path), *flags]) == 130
+    said = f"maskedcrf: stopped; finished files are kept, the same command{same} does the rest\n"
+    assert capsys.readouterr().err == said
+
+
 def test_help_has_an_example(capsys):
     assert main(["tag", "--help"]) == 0
     assert "maskedcrf tag my-model" in capsys.readouterr().out

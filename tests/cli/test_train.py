@@ -8,6 +8,7 @@ import pytest
 from small_corpus import corpus, write_conll
 
 from maskedcrf.cli import main
+from maskedcrf.training import run
 
 SMALL = """
 epochs = 1
@@ -114,10 +115,53 @@ def test_help_has_an_example(capsys):
     assert "maskedcrf train --train" in capsys.readouterr().out
 
 
-def test_a_run_that_is_stopped_says_how_to_go_on(files, capsys, monkeypatch):
-    def stop(*given, **named):
-        raise KeyboardInterrupt
+def stop_before(monkeypatch, name, calls=0):
+    """Have Ctrl-C pressed when this function of a run is called, after so many calls."""
+    function = getattr(run, name)
 
-    monkeypatch.setattr("maskedcrf.training.run.run_epochs", stop)
-    assert main(["train", "small.toml", "--train", "train.conll", "-o", "model"]) == 130
-    assert "stopped; the same command goes on from the last checkpoint, in model.training" in capsys.readouterr().err
+    def stopped(*given, **named):
+        nonlocal calls
+        calls -= 1
+        if calls < 0:
+            raise KeyboardInterrupt
+        return function(*given, **named)
+
+    monkeypatch.setattr(run, name, stopped)
+
+
+@pytest.mark.parametrize(
+    ("place", "flags", "said"),
+    [
+        ("run_epochs", [], "nothing was finished, the same command begins anew"),
+        ("_tagger", [], "the same command goes on from the last checkpoint, in model.training"),
+        (
+            "_tagger",
+            ["--overwrite"],
+            "the same command without --overwrite goes on from the last checkpoint, in model.training",
+        ),
+    ],
+)
+def test_a_run_that_is_stopped_says_what_is_left_of_it(files, capsys, monkeypatch, place, flags, said):
+    stop_before(monkeypatch, place)
+    assert main(["train", "small.toml", "--train", "train.conll", "-o", "model", *flags]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == f"maskedcrf: stopped; {said}"
+
+
+def test_a_run_over_an_old_model_that_is_stopped_begins_anew(files, capsys, monkeypatch):
+    command = ["train", "small.toml", "--train", "train.conll", "-o", "model", "--overwrite"]
+    assert main(command) == 0
+    stop_before(monkeypatch, "_tagger")
+    assert main(command) == 130
+    assert capsys.readouterr().err.endswith("stopped; nothing was finished, the same command begins anew\n")
+
+
+def test_stopped_seeds_are_kept_and_the_same_command_does_the_rest(files, capsys, monkeypatch):
+    command = ["train", "small.toml", "--train", "train.conll", "-o", "runs", "--seeds", "2"]
+    with monkeypatch.context() as patched:
+        stop_before(patched, "run_epochs", calls=1)
+        assert main(command) == 130
+    assert capsys.readouterr().err.endswith("stopped; finished seeds are kept, the same command does the rest\n")
+    finished = (files / "runs/seed-1/model.safetensors").stat()
+    assert main(command) == 0
+    assert (files / "runs/seed-1/model.safetensors").stat() == finished
+    assert json.loads((files / "runs/seeds.json").read_text())["seeds"] == [1, 2]

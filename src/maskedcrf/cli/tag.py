@@ -82,7 +82,12 @@ def run(
         form=None if format is Form.auto else format.value,
         overwrite=overwrite,
     )
-    tally = _watched(steps)
+    try:
+        tally = _watched(steps)
+    except KeyboardInterrupt:
+        same = "the same command without --overwrite" if overwrite else "the same command"
+        note(f"stopped; finished files are kept, {same} does the rest")
+        raise
     for reason in tally.failed.values():
         note(reason)
     if as_json:
@@ -97,16 +102,18 @@ def _watched(steps: Iterable[Tally]) -> Tally:
     """The last tally; on a terminal, each is shown on one line."""
     begun, before = time.monotonic(), None
     is_terminal = sys.stderr.isatty()
-    for tally in steps:
+    try:
+        for tally in steps:
+            if is_terminal:
+                before = tally.sentences if before is None else before
+                rate = (tally.sentences - before) / max(time.monotonic() - begun, 1e-3)
+                done = f"{tally.skipped + tally.finished} of {tally.files} files"
+                rejected = f", {tally.rejected:,} set aside" if tally.rejected else ""
+                line = f"{done}, {tally.sentences:,} sentences{rejected}, {rate:,.0f} a second"
+                print(f"\r{line}", end="\033[K", file=sys.stderr, flush=True)
+    finally:
         if is_terminal:
-            before = tally.sentences if before is None else before
-            rate = (tally.sentences - before) / max(time.monotonic() - begun, 1e-3)
-            done = f"{tally.skipped + tally.finished} of {tally.files} files"
-            rejected = f", {tally.rejected:,} set aside" if tally.rejected else ""
-            line = f"{done}, {tally.sentences:,} sentences{rejected}, {rate:,.0f} a second"
-            print(f"\r{line}", end="\033[K", file=sys.stderr, flush=True)
-    if is_terminal:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
     return tally
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,10 +92,10 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
 def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None:
     import logging
 
-    from maskedcrf.cli.streams import note, print_json
+    from maskedcrf.cli.streams import print_json
     from maskedcrf.training.config import Places, Settings, read_settings
     from maskedcrf.training.processes import is_first
-    from maskedcrf.training.run import WORK, train
+    from maskedcrf.training.run import train
     from maskedcrf.training.seeds import train_seeds
 
     if not sys.stderr.isatty():
@@ -102,25 +104,52 @@ def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None
     values = read_settings(config, flags)
     files = Places.of({name: values.pop(name) for name in Places.model_fields if name in values})
     Settings.of(values)  # wrong settings are said before files are read
-    seeds = files.pop("seeds", None)
+    seeds, output, overwrite = files.pop("seeds", None), files["output"], files.get("overwrite", False)
     if seeds is not None:
-        _, summary = train_seeds(files.pop("train"), files.pop("dev", None), seeds=seeds, **files, **values)
+        with _telling_how_to_go_on(output, overwrite=overwrite, several=True):
+            _, summary = train_seeds(files.pop("train"), files.pop("dev", None), seeds=seeds, **files, **values)
         if is_first():
             print_json(summary) if as_json else _show_seeds(summary)
         return
-    output = files["output"]
-    try:
+    with _telling_how_to_go_on(output, overwrite=overwrite):
         tagger = train(files.pop("train"), files.pop("dev", None), **files, **values)
-    except KeyboardInterrupt:
-        if is_first() and Path(f"{output}{WORK}").is_dir():
-            note(f"stopped; the same command goes on from the last checkpoint, in {output}{WORK}")
-        raise
     if not is_first():
         return
     if as_json:
         print_json({"model": output, **tagger.record.model_dump(mode="json")})
     else:
         _show(tagger, output)
+
+
+@contextmanager
+def _telling_how_to_go_on(output: str, *, overwrite: bool, several: bool = False) -> Iterator[None]:
+    """Of a run that is stopped with Ctrl-C, say what is left of it."""
+    from maskedcrf.cli.streams import note
+    from maskedcrf.training.processes import is_first
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if is_first():
+            note(f"stopped; {_left_of_seeds(overwrite) if several else _left_of_a_run(output, overwrite)}")
+        raise
+
+
+def _left_of_seeds(overwrite: bool) -> str:
+    rest = "--overwrite does all of them anew" if overwrite else "the same command does the rest"
+    return f"finished seeds are kept, {rest}"
+
+
+def _left_of_a_run(output: str, overwrite: bool) -> str:
+    from maskedcrf.training.checkpoint import checkpoints
+    from maskedcrf.training.run import WORK
+
+    work = Path(f"{output}{WORK}")
+    # With --overwrite the checkpoint is deleted, and without it the old model is in the way.
+    if not checkpoints(work) or (overwrite and Path(output).exists()):
+        return "nothing was finished, the same command begins anew"
+    same = "the same command without --overwrite" if overwrite else "the same command"
+    return f"{same} goes on from the last checkpoint, in {work}"
 
 
 def _show(tagger: Tagger, output: str) -> None:

@@ -69,7 +69,7 @@ def save_checkpoint(
         if average:
             save_file(average, aside / "average.safetensors")
         write_json(aside / "state.json", {"fingerprint": fingerprint, "groups": groups, "state": asdict(state)})
-    for older in _checkpoints(work)[:-1]:
+    for older in checkpoints(work)[:-1]:
         shutil.rmtree(older, ignore_errors=True)
 
 
@@ -82,7 +82,7 @@ def load_checkpoint(
     fingerprint: str,
 ) -> tuple[State, dict[str, Tensor] | None]:
     """Put model, optimiser and average back to the newest checkpoint; a fresh state where there is none."""
-    found = _checkpoints(work)
+    found = checkpoints(work)
     if not found:
         return State(), None
     newest = found[-1]
@@ -105,7 +105,8 @@ def load_checkpoint(
         ) from error
 
 
-def _checkpoints(work: Path) -> list[Path]:
+def checkpoints(work: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest last."""
     return sorted(path for path in work.glob("step-*") if _NAME.fullmatch(path.name))
 
 
