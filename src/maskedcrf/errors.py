@@ -24,7 +24,7 @@ class IllegalPathError(MaskedCRFError):
 
 
 class DataError(MaskedCRFError):
-    """A file that cannot be read as what it should be; the message begins with file:line."""
+    """A file that cannot be read as what it should be; the message begins with file:line, or a folder's name."""
 
 
 class MissingExtraError(MaskedCRFError, ImportError):

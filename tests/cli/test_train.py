@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from small_corpus import corpus, write_conll
@@ -108,6 +110,29 @@ def test_files_of_another_kind_are_named_in_one_line(files, capsys, line, said):
     assert main(["train", "wrong.toml"]) == 2
     [error] = capsys.readouterr().err.strip().split("\n")
     assert error.startswith(f"maskedcrf: {said}")
+
+
+LOGGING = """
+import logging
+import sys
+from maskedcrf.cli import main
+from maskedcrf.training import run
+
+def build_model(*_):
+    library = logging.getLogger("library")
+    library.addHandler(logging.StreamHandler())
+    library.warning("retrying")
+    run.logger.info("ours")
+    raise run.MaskedCRFError("enough")
+
+run.build_model = build_model
+sys.exit(main(["train", "small.toml", "--train", "train.conll", "-o", "model"]))
+"""
+
+
+def test_a_library_that_logs_by_itself_is_not_heard_twice(files):
+    done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "retrying\nours\nmaskedcrf: enough\n")
 
 
 def test_help_has_an_example(capsys):

@@ -237,6 +237,15 @@ def test_a_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         _build(write_model(tmp_path))
 
 
+def test_a_name_that_cannot_be_reached_is_said_without_a_line_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise OSError("nope is not there\nand more of it")
+
+    monkeypatch.setattr("transformers.PreTrainedConfig.get_config_dict", unreachable)
+    with pytest.raises(DataError, match="^nope: cannot be loaded as an encoder: nope is not there$"):
+        _build(Path("nope"))
+
+
 @pytest.mark.parametrize("name", ["no/such/folder", "../outside", "~/x", "a b", ""])
 def test_what_is_neither_folder_nor_hub_name_is_refused(name: str) -> None:
     with pytest.raises((DataError, ValueError), match="neither a folder|needs a part"):

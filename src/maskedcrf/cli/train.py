@@ -72,7 +72,8 @@ def run(
         "overwrite": overwrite or None,
     }
     given = {name: value for name, value in flags.items() if value not in (None, [])}
-    _train(config, {**given, **_assignments(set_ or [])}, as_json=as_json)
+    with _log_lines():
+        _train(config, {**given, **_assignments(set_ or [])}, as_json=as_json)
 
 
 def _assignments(pairs: list[str]) -> dict[str, Any]:
@@ -90,17 +91,12 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
 
 
 def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None:
-    import logging
-
     from maskedcrf.cli.streams import print_json
     from maskedcrf.training.config import Places, Settings, read_settings
     from maskedcrf.training.processes import is_first
     from maskedcrf.training.run import train
     from maskedcrf.training.seeds import train_seeds
 
-    if not sys.stderr.isatty():
-        level = logging.INFO if is_first() else logging.ERROR
-        logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     values = read_settings(config, flags)
     files = Places.of({name: values.pop(name) for name in Places.model_fields if name in values})
     Settings.of(values)  # wrong settings are said before files are read
@@ -119,6 +115,27 @@ def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None
         print_json({"model": output, **tagger.record.model_dump(mode="json")})
     else:
         _show(tagger, output)
+
+
+@contextmanager
+def _log_lines() -> Iterator[None]:
+    """Our log lines on standard error where no terminal shows a bar; libraries with handlers would log theirs twice."""
+    import logging
+
+    from maskedcrf.training.processes import is_first
+
+    if sys.stderr.isatty():
+        yield
+        return
+    logger, handler = logging.getLogger("maskedcrf"), logging.StreamHandler(sys.stderr)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO if is_first() else logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 @contextmanager

@@ -28,9 +28,9 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
     transformers = _transformers()
     here = Path(name).is_dir()
     if here and not (Path(name) / "config.json").is_file():
-        raise DataError(f"{name}:1: no config.json in this folder, so no Hugging Face model")
+        raise DataError(f"{name}: no config.json in this folder, so no Hugging Face model")
     if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
-        raise DataError(f"{name}:1: neither a folder here nor the name of a model on the hub; check the spelling")
+        raise DataError(f"{name}: neither a folder here nor the name of a model on the hub; check the spelling")
     with _one_line(name), _quiet(transformers):
         raw, _ = transformers.PreTrainedConfig.get_config_dict(name)
         config = checked_config(raw, name)
@@ -44,7 +44,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
             output_loading_info=True,
         )
     if not getattr(tokenizer, "is_fast", False):
-        raise DataError(f"{name}:1: {type(tokenizer).__name__} is a slow tokenizer; give a model with a tokenizer.json")
+        raise DataError(f"{name}: {type(tokenizer).__name__} is a slow tokenizer; give a model with a tokenizer.json")
     _without_pooler(model)
     _check_weights(model, info["missing_keys"], name)
     pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
@@ -166,11 +166,11 @@ def _check_weights(model: Any, missing: set[str], where: str) -> None:
     absent = sorted(key for key in missing if "pooler" not in key)
     if absent:
         raise DataError(
-            f"{where}:1: {len(absent)} weights are missing, {absent[0]} first: not a checkpoint of this model"
+            f"{where}: {len(absent)} weights are missing, {absent[0]} first: not a checkpoint of this model"
         )
     broken = next((n for n, p in model.named_parameters() if not torch.isfinite(p).all()), None)
     if broken:
-        raise DataError(f"{where}:1: weight {broken} holds NaN or infinity; give another checkpoint")
+        raise DataError(f"{where}: weight {broken} holds NaN or infinity; give another checkpoint")
 
 
 def _transformers() -> Any:
@@ -190,7 +190,7 @@ def _one_line(where: str) -> Iterator[None]:
         raise
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{where}:1: cannot be loaded as an encoder: {reason}") from error
+        raise DataError(f"{where}: cannot be loaded as an encoder: {reason}") from error
 
 
 @contextmanager
