@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import runpy
 import stat
 import sys
@@ -15,6 +16,7 @@ import pytest
 from evaluation.line_by_line import conlleval
 
 from maskedcrf.cli import COMMANDS, main
+from maskedcrf.cli.options import DEVICE
 
 GOLD = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "O"], ["B-LOC"]]
 PREDICTED = [["B-PER", "I-PER", "O", "I-LOC"], ["O", "I-PER"], ["I-ORG"]]
@@ -294,6 +296,20 @@ def test_every_help_has_an_example(capsys, command):
     assert code == 0
     assert "Example:\n" in out
     assert f"maskedcrf {command} " in out.split("Example:\n")[1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_says_kinds_of_values_in_words(capsys, command):
+    _, out, _ = run(capsys, command, "--help")
+    kinds = set(re.findall(r"<(\w[^|>]*)>", out))
+    assert kinds
+    assert kinds <= {"text", "path", "number"}
+
+
+def test_every_device_is_described_alike(capsys):
+    for command in ("train", "predict", "serve", "tag"):
+        _, out, _ = run(capsys, command, "--help")
+        assert DEVICE in " ".join(out.split())
 
 
 def test_help_and_version(capsys):

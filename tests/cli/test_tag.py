@@ -14,6 +14,7 @@ from served import build_tagger
 from maskedcrf.cli import main
 from maskedcrf.cli.tag import _summary as summary
 from maskedcrf.cli.tag import _watched as watched
+from maskedcrf.data.files import SUFFIXES
 from maskedcrf.deploy.bulk.cluster import Cluster, connected
 from maskedcrf.deploy.bulk.run import Tally
 
@@ -115,6 +116,12 @@ def test_a_stopped_run_says_what_is_kept_and_ends_with_130(flags, same, tmp_path
 def test_help_has_an_example(capsys):
     assert main(["tag", "--help"]) == 0
     assert "maskedcrf tag my-model" in capsys.readouterr().out
+
+
+def test_help_names_every_ending_that_a_file_may_have(capsys):
+    assert main(["tag", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert all(", ".join(endings) in out for endings in SUFFIXES.values())
 
 
 def test_the_summary_says_where_what_was_set_aside_lies_in_subfolders_too(tmp_path):

@@ -11,6 +11,7 @@ from small_corpus import corpus, write_conll
 
 from maskedcrf.cli import main
 from maskedcrf.training import run
+from maskedcrf.training.config import Settings
 
 SMALL = """
 epochs = 1
@@ -138,6 +139,17 @@ def test_a_library_that_logs_by_itself_is_not_heard_twice(files):
 def test_help_has_an_example(capsys):
     assert main(["train", "--help"]) == 0
     assert "maskedcrf train --train" in capsys.readouterr().out
+
+
+def test_help_shows_the_defaults_of_the_settings(capsys):
+    assert main(["train", "--help"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    settings = Settings()
+    for name in ("scheme", "gold", "head", "mask", "seed", "device"):
+        told = out.partition(f" --{name} <")[2].partition(" <")[0]
+        assert f"[default: {getattr(settings, name)}]" in told
+    for name in ("file_scheme", "output_scheme", "epochs"):
+        assert Settings.model_fields[name].description in out
 
 
 def stop_before(monkeypatch, name, calls=0):

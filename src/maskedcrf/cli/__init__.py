@@ -1,13 +1,15 @@
 """The command line: one small file per command, imported on use.
 
 A new command is a file `cli/NAME.py` with a function `run`, and its line in COMMANDS. `run` imports what is heavy
-inside itself, raises a MaskedCRFError for input it cannot take, and `typer.Exit(1)` where the answer is "no".
+inside itself, raises a MaskedCRFError for input it cannot take, and `typer.Exit(1)` where the answer is "no". Help that
+needs heavy imports is filled in by a function `describe` beside it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -15,7 +17,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from maskedcrf.errors import MaskedCRFError
 
@@ -41,6 +43,10 @@ WRITERS = {"demo", "train", "export", "serve", "tag"}
 """Commands that write files of their own, which may be what a disk has no room for."""
 
 
+_KIND = re.compile(r"<(?:list\[)?(str|path|int|float)(?: range)?\]?>", re.IGNORECASE)
+_KINDS = {"str": "text", "path": "path", "int": "number", "float": "number"}
+
+
 class _ReaderGoneError(Exception):
     """Whoever read our output has left; click would take the plain error for a failure."""
 
@@ -63,6 +69,24 @@ def _telling_of_its_output(run: Callable[..., None], *, writes_files: bool) -> C
     return wrapped
 
 
+class _Command(TyperCommand):
+    """A command whose help says the kinds of values in words."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        describe = getattr(import_module(f"maskedcrf.cli.{self.name}"), "describe", None)
+        if describe is not None:
+            describe(self.params)
+        rows: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                name = _KIND.sub(lambda found: f"<{_KINDS[found[1].lower()]}>", record[0])
+                rows[parameter.param_type_name].append((name, record[1]))
+        for kind, found in rows.items():
+            if found:
+                with formatter.section(f"{kind.capitalize()}s"):
+                    formatter.write_dl(found)
+
+
 class _OnUse(TyperGroup):
     """Commands of the table; a command's file is imported only when it runs."""
 
@@ -74,7 +98,7 @@ class _OnUse(TyperGroup):
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         run = import_module(f"maskedcrf.cli.{cmd_name}").run
-        app.command(cmd_name)(_telling_of_its_output(run, writes_files=cmd_name in WRITERS))
+        app.command(cmd_name, cls=_Command)(_telling_of_its_output(run, writes_files=cmd_name in WRITERS))
         return typer.main.get_command(app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

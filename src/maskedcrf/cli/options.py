@@ -17,6 +17,7 @@ TagColumn = Annotated[int, typer.Option("--column", help="Column of the tags, fr
 GoldColumn = Annotated[int, typer.Option("--gold-column", help="Column of the gold tags, from 0; -1 is the last.")]
 PredictedColumn = Annotated[int, typer.Option("--predicted-column", help="Column of the predicted tags.")]
 Comment = Annotated[str | None, typer.Option(help="Skip lines before a sentence that begin with this.")]
+DEVICE = "What the model runs on, such as cpu or cuda."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     str, typer.Option("--output", "-o", help="File to write, whole or not at all; - is standard output.")

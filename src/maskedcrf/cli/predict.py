@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from maskedcrf.cli.options import Comment, Output
+from maskedcrf.cli.options import DEVICE, Comment, Output
 from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run(
     threshold: Annotated[
         float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
     ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1.")] = "cpu",
+    device: Annotated[str, typer.Option(help=DEVICE)] = "cpu",
     output: Output = "-",
 ) -> None:
     """Tag text, columns or JSON lines with a trained model; output has as many tags as there are tokens.

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maskedcrf.cli.options import AsJson, Comment
+from maskedcrf.cli.options import DEVICE, AsJson, Comment
+from maskedcrf.data.files import SUFFIXES
 
 if TYPE_CHECKING:
     from maskedcrf.deploy.bulk.run import Tally
+
+
+NAMES = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 
 
 class Form(StrEnum):
@@ -37,7 +41,7 @@ class Device(StrEnum):
 
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
-    inputs: Annotated[list[Path], typer.Argument(help="Files, or folders of them.", metavar="INPUT...")],
+    inputs: Annotated[list[Path], typer.Argument(help=f"Files ({NAMES}), or folders of them.", metavar="INPUT...")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; what is done is skipped.")],
     workers: Annotated[
         int | None, typer.Option(help="Models at work at a time; by default one a GPU, else one a core.", min=1)
@@ -45,7 +49,7 @@ def run(
     address: Annotated[
         str | None, typer.Option(help="A running Ray cluster: host:port of its head, or auto; else this machine.")
     ] = None,
-    device: Annotated[Device, typer.Option(help="auto takes GPUs where there are any.")] = Device.auto,
+    device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,
     format: Annotated[Form, typer.Option(help="What the files are; by their names if auto.")] = Form.auto,
     field: Annotated[str | None, typer.Option(help="Field of tokens or text; else `tokens`, then `text`.")] = None,
     prefix: Annotated[str, typer.Option(help="Begins the names of the fields that are added.")] = "",
@@ -57,7 +61,7 @@ def run(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Do everything anew.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tag many files at once: Parquet, JSON lines (.jsonl) or columns (.conll), packed with gzip or not.
+    """Tag many files at once: Parquet, JSON lines or columns, packed with gzip or not.
 
     Each file is written under its name into the output folder, with tags and entities added, when it is whole.
     Rows that cannot be tagged go to NAME.rejects.jsonl with the reason. A run that was stopped goes on with the files

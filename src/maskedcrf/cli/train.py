@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maskedcrf.cli.options import AsJson
+from maskedcrf.cli.options import DEVICE, AsJson
 
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
@@ -23,18 +23,18 @@ def run(
     dev: Annotated[list[str] | None, typer.Option(help="To choose the best epoch by; else 10 % of train.")] = None,
     test: Annotated[list[str] | None, typer.Option(help="To score the finished model on.")] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help="Folder for the model.")] = None,
-    file_scheme: Annotated[str | None, typer.Option(help="Scheme of the files.")] = None,
+    file_scheme: Annotated[str | None, typer.Option()] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme trained on.")] = None,
-    output_scheme: Annotated[str | None, typer.Option(help="Scheme the tagger writes.")] = None,
+    output_scheme: Annotated[str | None, typer.Option()] = None,
     gold: Annotated[str | None, typer.Option(help="Illegal gold: error, repair or drop.")] = None,
     head: Annotated[str | None, typer.Option(help="crf or softmax.")] = None,
     mask: Annotated[str | None, typer.Option(help="train, decode or off.")] = None,
     transformer: Annotated[str | None, typer.Option(help="Hugging Face encoder: folder or name.")] = None,
     vectors: Annotated[str | None, typer.Option(help="File of pretrained word vectors.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
+    epochs: Annotated[int | None, typer.Option()] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run, or the first of --seeds.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Train so many times; best, mean and std.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1.")] = None,
+    device: Annotated[str | None, typer.Option(help=DEVICE)] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting: --set optim.head_rate=2e-3.", metavar="KEY=VALUE")
     ] = None,
@@ -74,6 +74,17 @@ def run(
     given = {name: value for name, value in flags.items() if value not in (None, [])}
     with _log_lines():
         _train(config, {**given, **_assignments(set_ or [])}, as_json=as_json)
+
+
+def describe(parameters: list[Any]) -> None:
+    """Give options the defaults of their settings, and the words where they have none of their own."""
+    from maskedcrf.training.config import Settings
+
+    for parameter in parameters:
+        setting = Settings.model_fields.get(parameter.name)
+        if setting is not None:
+            parameter.default = setting.default
+            parameter.help = parameter.help or setting.description
 
 
 def _assignments(pairs: list[str]) -> dict[str, Any]:
