@@ -44,6 +44,25 @@ def test_a_file_and_flags_make_a_model_folder(files, capsys):
     assert not (files / "model.training").exists()
 
 
+def test_files_are_read_in_the_output_scheme_where_theirs_is_left_out(files):
+    flags = [
+        "--train",
+        "train.conll",
+        "--dev",
+        "dev.conll",
+        "-o",
+        "model",
+        "--scheme",
+        "BIOES",
+        "--output-scheme",
+        "BIO",
+    ]
+    assert main(["train", "small.toml", *flags]) == 0
+    config = json.loads((files / "model" / "config.json").read_text())
+    assert (config["scheme"], config["output_scheme"]) == ("BIOES", "BIO")
+    assert config["record"]["settings"]["file_scheme"] == "BIO"
+
+
 def test_everything_may_stand_in_the_file(files, capsys):
     (files / "all.toml").write_text('train = "train.conll"\ndev = ["dev.conll"]\noutput = "model"\n' + SMALL)
     assert main(["train", "all.toml"]) == 0

@@ -63,6 +63,13 @@ def test_the_three_schemes_are_three_settings():
     assert (only_file.file_scheme, only_file.scheme, only_file.output_scheme) == ("IOB1", "BIO", "IOB1")
     only_trained = Settings.of({"scheme": "BIOES"}).resolved(1)
     assert (only_trained.file_scheme, only_trained.output_scheme) == ("BIOES", "BIOES")
+    finer = Settings.of({"scheme": "BIOES", "output_scheme": "BIO", "file_scheme": None}).resolved(1)
+    assert (finer.file_scheme, finer.scheme, finer.output_scheme) == ("BIO", "BIOES", "BIO")
+
+
+def test_an_output_scheme_of_another_kind_is_named_as_such():
+    with pytest.raises(SettingsError, match="^output_scheme: "):
+        Settings.of({"output_scheme": 3})
 
 
 def test_flags_win_over_the_file(tmp_path):

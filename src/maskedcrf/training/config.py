@@ -91,7 +91,7 @@ class Settings(_Frozen):
     """All of a run's settings, with defaults that work."""
 
     file_scheme: str | None = None
-    """Scheme of the files; the trained scheme if left out."""
+    """Scheme of the files; if left out, the output scheme if given, else the trained one."""
     scheme: str = "BIO"
     """Scheme trained on."""
     output_scheme: str | None = None
@@ -154,6 +154,13 @@ class Settings(_Frozen):
     @classmethod
     def _softmax_is_unmasked(cls, given: Any) -> Any:
         return {"mask": "off", **given} if isinstance(given, dict) and given.get("head") == "softmax" else given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _files_are_as_the_output(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("file_scheme") is None and isinstance(given.get("output_scheme"), str):
+            return {**given, "file_scheme": given["output_scheme"]}
+        return given
 
     @model_validator(mode="after")
     def _fits_together(self) -> Settings:
