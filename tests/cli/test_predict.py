@@ -135,10 +135,20 @@ def test_marked_text_shows_the_entities_in_place(model, capsys, tmp_path):
     assert capsys.readouterr().out == "[ann PER] flew to [new york LOC] .\n\n"
 
 
+def test_marked_text_shows_the_most_probable_of_entities_that_overlap(model, capsys, tmp_path):
+    (tmp_path / "in.txt").write_text("ann lee flew to new york .\n")
+    best = Tagger.load(model).predict("ann lee flew to new york .", probabilities=True).entities
+    assert [each.text for each in best] == ["ann lee", "new york"]
+    assert main(["predict", model, str(tmp_path / "in.txt"), "--format", "text", "--threshold", "0.0001"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"[{each.text} {each.type} {each.probability:.2f}]" in shown for each in best)
+
+
 @pytest.mark.parametrize(
     ("content", "arguments", "said"),
     [
         (b"ann\n", ["--probabilities"], "--format jsonl"),
+        (b"ann\n", ["--nbest", "3", "--format", "text"], "marked text has no room for n-best paths"),
         (b"\xff\xfe\n", [], "not UTF-8"),
         (b"{]\n", ["--input-format", "jsonl"], ":1: not JSON"),
         (b"[3]\n", ["--input-format", "jsonl"], ":1: list where an object"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
     from maskedcrf.deploy.runtime import OnnxTagger
     from maskedcrf.tagger import Tagger
-    from maskedcrf.tagger.results import Prediction
+    from maskedcrf.tagger.results import Entity, Prediction
 
 
 class InputFormat(StrEnum):
@@ -82,6 +82,8 @@ def run(
     shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
     if shape is OutputFormat.conll and (probabilities or nbest or threshold is not None):
         raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
+    if shape is OutputFormat.text and nbest:
+        raise typer.BadParameter("marked text has no room for n-best paths: say --format jsonl")
     tagger = _tagger(model, device)
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
     texts = (given for given in inputs if not isinstance(given, DocumentMark))
@@ -191,11 +193,20 @@ def _marked(answer: Prediction, *, colours: bool) -> str:
     """The text with its entities marked: [Oslo LOC], with the probability where it is known."""
     pieces, at = [], 0
     text = answer.text
-    for entity in answer.entities:
-        if entity.start < at:  # entities above a threshold may overlap: the first is marked
-            continue
+    for entity in _apart(answer.entities):
         share = "" if entity.probability is None else f" {entity.probability:.2f}"
         mark = f"[{entity.text} {entity.type}{share}]"
         pieces += [text[at : entity.start], f"\033[1;36m{mark}\033[0m" if colours else mark]
         at = entity.end
     return "".join([*pieces, text[at:]])
+
+
+def _apart(entities: Iterable[Entity]) -> list[Entity]:
+    """Of entities above a threshold that overlap, the most probable, by their place in the text."""
+    taken: list[Entity] = []
+    covered: set[int] = set()
+    for entity in sorted(entities, key=lambda each: -(each.probability or 0.0)):
+        if covered.isdisjoint(range(*entity.tokens)):
+            taken.append(entity)
+            covered.update(range(*entity.tokens))
+    return sorted(taken, key=lambda each: each.start)
