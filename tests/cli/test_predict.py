@@ -108,6 +108,16 @@ def test_document_marks_stay_in_columns_with_an_outside_tag(model, capsys, tmp_p
     assert [json.loads(line)["tokens"] for line in capsys.readouterr().out.splitlines()] == [["ann", "flew"], ["eve"]]
 
 
+def test_comments_stay_in_columns_where_they_stood(model, capsys, tmp_path):
+    path = tmp_path / "in.conll"
+    path.write_text("# file\n\n# a 1\n# b\nann x\nflew y\n\n# c\n-DOCSTART-\neve z\n\n# end\n")
+    assert main(["predict", model, str(path), "--comment", "#"]) == 0
+    expected = "# file\n\n# a 1\n# b\nann x B-PER\nflew y O\n\n# c\n-DOCSTART- O O\neve z B-PER\n\n# end\n\n"
+    assert capsys.readouterr().out == expected
+    assert main(["predict", model, str(path), "--comment", "#", "--format", "jsonl"]) == 0
+    assert [json.loads(line)["tokens"] for line in capsys.readouterr().out.splitlines()] == [["ann", "flew"], ["eve"]]
+
+
 def test_parquet_is_left_to_tag(model, capsys, tmp_path):
     (tmp_path / "in.pq").write_text("PAR1")
     assert main(["predict", model, str(tmp_path / "in.pq")]) == 2

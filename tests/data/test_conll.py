@@ -89,6 +89,23 @@ def test_document_marks_come_as_they_are_where_they_are_asked_for_apart(file, mo
     assert (mark.mark, mark.separator, mark.document) == ("-DOCSTART-\tO", "\t", 1)
 
 
+@pytest.mark.parametrize("block", [5, 1 << 20])
+def test_comments_come_as_they_are_where_marks_are_asked_for(file, monkeypatch, block):
+    monkeypatch.setattr(conll, "BLOCK", block)
+    path = file("# x y\n\n# 1\n-DOCSTART-\n\n# 2\na NN O\n# NN O\n\n# 3\n")
+    found = list(read_conll(path, comment="#", marks=True))
+    assert [each.tokens for each in found if not isinstance(each, DocumentMark)] == [("a", "#")]
+    marks = [(each.mark, each.line, each.alone, each.is_comment) for each in found if isinstance(each, DocumentMark)]
+    assert marks == [
+        ("# x y", 1, True, True),
+        ("# 1", 3, False, True),
+        ("-DOCSTART-", 4, True, False),
+        ("# 2", 6, False, True),
+        ("# 3", 10, True, True),
+    ]
+    assert [each.tokens for each in read_conll(path, comment="#")] == [("a", "#")]
+
+
 def test_a_hash_is_a_token_unless_comments_are_asked_for(file):
     path = file("# id = 1\n# x\na NN DT O\n# NN DT O\n\n#\n\n")
     with pytest.raises(DataError, match="is it a comment"):

@@ -63,8 +63,8 @@ def run(
 ) -> None:
     """Tag text, columns or JSON lines with a trained model; output has as many tags as there are tokens.
 
-    A column file keeps its columns and gets the predicted tag as a last one (-DOCSTART- lines get O), so that
-    `maskedcrf evaluate` reads it.
+    A column file keeps its columns and gets the predicted tag as a last one (-DOCSTART- lines get O, comments stay as
+    they are), so that `maskedcrf evaluate` reads it.
     In text one line is one text. Files named .conll, .bio, .bioes, .bmes, .iob, .tsv, .col are columns, .jsonl,
     .ndjson, .json are JSON lines, a folder holds triples (seq.in), everything else is text, unless --input-format says
     otherwise.
@@ -114,7 +114,7 @@ def _as_trained(inputs: Iterator[str | Sentence], tagger: Tagger | OnnxTagger) -
 def _inputs(
     files: Sequence[str], form: InputFormat, token_column: int, comment: str | None
 ) -> Iterator[str | Sentence]:
-    """Texts as strings, everything else as sentences, with the document marks of columns among them."""
+    """Texts as strings, everything else as sentences, with the document marks and comments of columns among them."""
     from maskedcrf.data.conll import read_conll
     from maskedcrf.data.files import numbered_lines
     from maskedcrf.data.triples import read_triples
@@ -164,13 +164,14 @@ def _write(
     *,
     colours: bool,
 ) -> None:
-    """Each answer in the wanted shape; a document mark has none and is written in columns alone."""
+    """Each answer in the wanted shape; document marks and comments have none and are written in columns alone."""
     from maskedcrf.data.conll import DocumentMark, write_conll
 
     for given in inputs:
         if isinstance(given, DocumentMark):
             if shape is OutputFormat.conll:
-                handle.write(given.mark + f"{given.separator}O" * (given.missing + 1) + "\n" * (1 + given.alone))
+                added = "" if given.is_comment else f"{given.separator}O" * (given.missing + 1)
+                handle.write(given.mark + added + "\n" * (1 + given.alone))
             continue
         answer = next(answers)
         if shape is OutputFormat.jsonl:

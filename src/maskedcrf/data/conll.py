@@ -27,13 +27,14 @@ _ODD_BLANKS = ("  ", "\t", "\n ")
 
 @dataclass(frozen=True, slots=True)
 class DocumentMark(Sentence):
-    """A `-DOCSTART-` line: no tokens, and the line as it came, whatever its columns."""
+    """A `-DOCSTART-` line, or a comment: no tokens, and the line as it came, whatever its columns."""
 
     mark: str = DOCSTART
     alone: bool = True
     """Whether a blank line, or the file's end, follows it."""
     missing: int = 0
     """Columns that the lines of the file have more."""
+    is_comment: bool = False
 
 
 def read_conll(
@@ -49,7 +50,7 @@ def read_conll(
 
     `comment`: lines that begin so *before a sentence* are skipped (a token may begin with # too: nothing is
     skipped unless asked for). `-DOCSTART-` lines are document marks, not tokens; `keep_docstart` keeps them as if they
-    were, `marks` gives each as a `DocumentMark`.
+    were, `marks` gives each, and each comment, as a `DocumentMark`.
     """
     name = file_name(path)
     with opened(path, name) as handle:
@@ -183,6 +184,9 @@ class Layout:
             except ValueError:
                 end = total
             while self.comment and begin < end and lines[begin].startswith(self.comment):
+                if marks:
+                    mark = self._mark(lines[begin], first + begin, document, alone=begin + 1 == end)
+                    yield replace(mark, is_comment=True)
                 begin += 1
             if begin < end and is_docstart(lines[begin]):
                 document += 1
@@ -228,14 +232,13 @@ class Layout:
 
 
 def _marks(lines: list[str], name: str, first: int, document: int) -> Iterator[DocumentMark]:
-    """The document marks of lines without tokens; the file has not yet shown what parts its columns."""
+    """The marks and comments of lines without tokens; the file has not yet shown what parts its columns."""
     for number, line in enumerate(lines):
-        if is_docstart(line):
-            document += 1
+        if line:
+            document += is_docstart(line)
             separator, alone = "\t" if "\t" in line else " ", not "".join(lines[number + 1 : number + 2])
-            yield DocumentMark(
-                (), None, name, first + number, separator=separator, document=document, mark=line, alone=alone
-            )
+            mark = DocumentMark((), None, name, first + number, separator=separator, document=document, mark=line)
+            yield replace(mark, alone=alone, is_comment=not is_docstart(line))
 
 
 def _is_skipped(line: str, comment: str | None) -> bool:
