@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from served import TEXT, listening
 
+from maskedcrf.deploy import limits
+
 pytestmark = [
     pytest.mark.browser,
     # The driver's own event loop; nothing of ours.
@@ -85,6 +87,13 @@ def wait_for_path(page: Any, *tags: str) -> None:
           .sort((a, b) => a.dataset.position - b.dataset.position).map(c => c.dataset.tag)) === tags""",
         arg="[" + ",".join(f'"{tag}"' for tag in tags) + "]",
     )
+
+
+def only_refused(view: Any) -> None:
+    """The browser itself notes each answer of 4xx; there was such a one, and no other complaint."""
+    assert view.complaints
+    assert [text for text in view.complaints if "422" not in text] == []
+    view.complaints.clear()
 
 
 LEGAL = ("B-PER", "I-PER", "O", "O", "B-LOC", "O")
@@ -208,9 +217,7 @@ def test_tags_without_a_legal_path_are_refused_in_words_and_can_be_freed(view: A
     assert page.locator(NODE.format(0, "I-PER") + ".fixed").count() == 1
     page.get_by_role("button", name="Free all tags").click()
     page.get_by_role("alert").wait_for(state="hidden")
-    # The browser itself notes each answer of 4xx; there was one, and no other complaint.
-    assert [text for text in view.complaints if "422" not in text] == []
-    view.complaints.clear()
+    only_refused(view)
 
 
 def test_blank_text_shows_nothing_and_no_complaint(view: Any, address: str) -> None:
@@ -218,6 +225,38 @@ def test_blank_text_shows_nothing_and_no_complaint(view: Any, address: str) -> N
     page.get_by_label("Sentence").fill("   ")
     page.locator("#results").wait_for(state="hidden")
     assert page.get_by_role("alert").is_hidden()
+
+
+def test_a_text_too_long_for_a_lattice_still_shows_its_entities(view: Any, address: str) -> None:
+    page = opened(view, address, SHOWN)
+    page.get_by_label("Sentence").fill(f"{TEXT} " * (limits.LATTICE_TOKENS // 6 + 1))
+    page.locator("#no-lattice").wait_for()
+    told = f"The lattice is left out: at most {limits.LATTICE_TOKENS} tokens in one lattice"
+    assert page.locator("#no-lattice").inner_text().startswith(told)
+    assert told in page.get_by_role("status").inner_text()
+    assert page.locator("mark").count() == 2 * (limits.LATTICE_TOKENS // 6 + 1)
+    assert page.locator("mark").all_inner_texts()[:2] == ["Ann LeePER 91.15 %", "OsloLOC 88.87 %"]
+    assert page.locator("#lattice").is_hidden()
+    assert page.locator("#nbest").is_hidden()
+    assert page.get_by_role("alert").is_hidden()
+    if folder := os.environ.get("MASKEDCRF_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "long.png", full_page=True)
+    page.get_by_label("Sentence").fill(TEXT)
+    page.locator("#lattice").wait_for()
+    assert page.locator("#no-lattice").is_hidden()
+    only_refused(view)
+
+
+def test_a_refused_text_does_not_stand_over_the_results_of_another(view: Any, address: str) -> None:
+    page = opened(view, address, SHOWN)
+    page.get_by_label("Sentence").fill("a " * (limits.TOKENS + 1))
+    page.get_by_role("alert").wait_for()
+    assert "tokens in one sentence" in page.get_by_role("alert").inner_text()
+    assert page.locator("#results").is_hidden()
+    page.get_by_label("Sentence").fill(TEXT)
+    page.locator("#lattice").wait_for()
+    assert page.get_by_role("alert").is_hidden()
+    only_refused(view)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

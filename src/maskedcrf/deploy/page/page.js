@@ -9,7 +9,8 @@ const NEXT = { free: "fixed", fixed: "forbidden", forbidden: "free" };
 const $ = (id) => document.getElementById(id);
 const chosen = new Map();  // "position tag name" -> "fixed" | "forbidden"
 let tags = [];
-let found = null;
+let found = null;  // the lattice that is shown, if there is one
+let shown = "";  // the text whose results are shown
 let asked = null;
 let timer = 0;
 
@@ -52,29 +53,37 @@ function fixedTags() {
   return fixed;
 }
 
+const sentence = () => $("text").value.toWellFormed?.() ?? $("text").value;
+
+async function post(address, question, signal) {
+  const response = await fetch(address, {
+    method: "POST", headers: { "Content-Type": "application/json" }, signal, body: JSON.stringify(question),
+  });
+  return response.json();
+}
+
 async function ask() {
   clearTimeout(timer);
   writeAddress();
   asked?.abort();
-  const text = $("text").value;
+  const text = sentence();
   $("free").disabled = chosen.size === 0;
   $("share").disabled = text.trim() === "";
   if (text.trim() === "") { $("results").hidden = true; return complain(""); }
   const fixed = fixedTags();
   if (Object.values(fixed).some((allowed) => allowed.length === 0)) return complain("Every tag of a token is forbidden; free one of them.");
   asked = new AbortController();
+  const { signal } = asked;
   try {
-    const response = await fetch("lattice", {
-      method: "POST", headers: { "Content-Type": "application/json" }, signal: asked.signal,
-      body: JSON.stringify({ text: text.toWellFormed?.() ?? text, nbest: 5, fixed }),
-    });
-    const answer = await response.json();
-    if (!response.ok) return complain(answer.message);
-    found = answer;
-    tags = found.tags;
+    const whole = await post("lattice", { text, fixed, nbest: 5 }, signal);
+    // A text that is too long for a lattice alone still has entities; what is wrong otherwise is refused again.
+    const answer = whole.error === "refused" ? await post("tag", { text, fixed, probabilities: true }, signal) : whole;
+    if (answer.error) return complain(answer.message);
+    shown = text;
+    found = whole.error ? null : whole;
     complain("");
-    $("results").hidden = found.tokens.length === 0;
-    if (found.tokens.length) show();
+    $("results").hidden = answer.tokens.length === 0;
+    if (answer.tokens.length) found ? show() : showWithoutLattice(answer, whole.message);
   } catch (error) {
     if (error.name !== "AbortError") complain("The server does not answer.");
   }
@@ -83,43 +92,55 @@ async function ask() {
 function complain(message) {
   $("error").hidden = message === "";
   if ($("error").textContent !== message) $("error").textContent = message;
+  if (message && shown !== sentence()) $("results").hidden = true;
   if (message && found && !$("results").hidden) lattice.show(found);  // so that the choice that led here shows
 }
 
 function show() {
-  showEntities();
+  tags = found.tags;
+  $("of-lattice").hidden = false;
+  $("no-lattice").hidden = true;
+  const { offsets } = found;
+  const entities = found.entities.map((one) => ({ ...one, start: offsets[one.start][0], end: offsets[one.end - 1][1] }));
+  const names = showEntities(found.text, entities);
   lattice.show(found);
   $("rows-label").hidden = !lattice.hidesTags;
   showTable();
   showFacts();
   showBest();
-  const names = found.entities.map((one) => `${words(one)} ${one.type} ${percent(one.probability)}`).join("; ");
   const steps = found.broken.length;
-  $("status").textContent = `${names || "No entities"}. ${steps ? `An unmasked CRF would take ${steps} illegal step${steps > 1 ? "s" : ""}.` : "An unmasked CRF takes a legal path too."}`;
+  $("status").textContent = `${names}. ${steps ? `An unmasked CRF would take ${steps} illegal step${steps > 1 ? "s" : ""}.` : "An unmasked CRF takes a legal path too."}`;
 }
 
-const words = ({ start, end }) => characters(found.offsets[start][0], found.offsets[end - 1][1]);
-const characters = (start, end) => Array.from(found.text).slice(start, end).join("");  // offsets count code points
+function showWithoutLattice({ text, entities }, reason) {
+  $("of-lattice").hidden = true;
+  $("no-lattice").hidden = false;
+  $("no-lattice").textContent = `The lattice is left out: ${reason}.`;
+  $("status").textContent = `${showEntities(text, entities)}. ${$("no-lattice").textContent}`;
+}
 
 function hue(type) {
   const types = [...new Set(tags.map((tag) => tag.replace(/^[A-Z]-/, "")))];
   return Math.round((210 + types.indexOf(type) * 137.5) % 360);
 }
 
-function showEntities() {
+// Mark the entities in their text; returns them in words.
+function showEntities(text, entities) {
+  const characters = Array.from(text);  // offsets count code points
+  const words = (start, end) => characters.slice(start, end).join("");
   const parts = [];
   let done = 0;
-  for (const one of found.entities) {
-    const [start, end] = [found.offsets[one.start][0], found.offsets[one.end - 1][1]];
-    parts.push(characters(done, start));
-    const mark = element("mark", characters(start, end), element("small", `${one.type} ${percent(one.probability)}`));
+  for (const { start, end, type, probability } of entities) {
+    parts.push(words(done, start));
+    const mark = element("mark", words(start, end), element("small", `${type} ${percent(probability)}`));
     mark.className = "entity";
-    mark.dataset.type = one.type;
-    mark.style.setProperty("--hue", hue(one.type));
+    mark.dataset.type = type;
+    mark.style.setProperty("--hue", hue(type));
     parts.push(mark);
     done = end;
   }
-  $("entities").replaceChildren(...parts, characters(done));
+  $("entities").replaceChildren(...parts, words(done));
+  return entities.map((one) => `${words(one.start, one.end)} ${one.type} ${percent(one.probability)}`).join("; ") || "No entities";
 }
 
 function detail(position, tag) {
@@ -193,7 +214,7 @@ function showBest() {
 // The address after #: text, and one fix or not for each tag the user has chosen.
 function writeAddress() {
   const state = new URLSearchParams();
-  if ($("text").value) state.set("text", $("text").value.toWellFormed?.() ?? $("text").value);
+  if (sentence()) state.set("text", sentence());
   for (const [name, how] of chosen) state.append(how === "fixed" ? "fix" : "not", name.replace(" ", ":"));
   if ($("illegal").checked) state.set("illegal", "1");
   history.replaceState(null, "", state.size ? `#${state}` : location.pathname);
