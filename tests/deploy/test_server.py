@@ -246,7 +246,11 @@ async def test_tags_and_ranked_paths_come_in_the_output_scheme(monkeypatch: pyte
     monkeypatch.setattr(served, "build_tagger", lambda: other)
     async with connected() as client:
         answer = (await client.post("/tag", json={"text": TEXT, "nbest": 1})).json()
+        known = (await client.post("/tag", json={"text": TEXT, "fixed": {"3": "B-LOC", "4": "I-LOC"}})).json()
+        health = (await client.get("/health")).json()
     assert answer["tags"] == answer["nbest"][0]["tags"] == ["B-PER", "E-PER", "O", "O", "S-LOC", "O"]
+    assert known["tags"] == ["B-PER", "E-PER", "O", "B-LOC", "E-LOC", "O"]
+    assert (health["tags"], health["scheme"], health["output_scheme"]) == (TAGS, "BIO", "BIOES")
 
 
 def test_a_histogram_counts_a_value_under_every_bound_that_it_does_not_exceed() -> None:

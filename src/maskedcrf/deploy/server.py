@@ -197,7 +197,8 @@ def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metri
         if not batcher.alive:
             raise caps.busy("the server is stopping")
         about = {"status": "ok", "version": __version__, "tags": tagger.tags}
-        return _answered([_json({**about, "scheme": tagger.scheme.name, "mask": tagger.mask})])
+        schemes = {"scheme": tagger.scheme.name, "output_scheme": tagger.output_scheme.name}
+        return _answered([_json({**about, **schemes, "mask": tagger.mask})])
 
     @app.get(
         "/metrics",
