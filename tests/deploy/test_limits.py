@@ -180,6 +180,17 @@ def chunk(data: bytes) -> bytes:
 MEGABYTE = b"a" * (1 << 20)
 
 
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [("/tag", "send a shorter text"), ("/lattice", "send a shorter text"), ("/tag/batch", "send fewer sentences")],
+)
+@asynchronous
+async def test_the_refusal_of_a_large_body_says_what_this_address_can_take_less_of(path: str, advice: str) -> None:
+    async with connected(Limits(body_bytes=10)) as client:
+        answer = await client.post(path, json={"text": "a" * 100})
+    assert (answer.status_code, answer.json()["message"]) == (413, f"the body is larger than 10 bytes; {advice}")
+
+
 def test_a_large_body_is_refused_however_it_comes() -> None:
     with listening() as address:
         assert say(address, head(b"Content-Length: 3145728"), *[MEGABYTE] * 3).startswith(b"HTTP/1.1 413")

@@ -138,6 +138,15 @@ async def test_nothing_else_is_served(path: str) -> None:
         assert answer.json()["error"] == "not_found"
 
 
+@pytest.mark.parametrize("path", [*PAGE, "/health"])
+@asynchronous
+async def test_head_is_answered_as_get_is_without_the_body(path: str) -> None:
+    async with connected() as client:
+        whole, head = await client.get(path), await client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers == whole.headers
+
+
 @asynchronous
 async def test_other_methods_are_refused_with_those_allowed() -> None:
     async with connected() as client:

@@ -149,7 +149,8 @@ class BoundedRequest(Request):
         return None
 
     def _too_large(self) -> HTTPException:
-        return HTTPException(413, f"the body is larger than {self.limits.body_bytes} bytes; send fewer sentences")
+        less = "fewer sentences" if self.scope["route"].path == "/tag/batch" else "a shorter text"
+        return HTTPException(413, f"the body is larger than {self.limits.body_bytes} bytes; send {less}")
 
 
 def parse(body: bytes) -> Any:

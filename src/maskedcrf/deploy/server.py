@@ -191,6 +191,7 @@ def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
 
 
 def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics) -> None:
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=schemas.Health, responses=schemas.declared(400, 503))
     async def health() -> Response:
         """Whether the server takes requests, and which tags its model has."""
@@ -213,7 +214,8 @@ def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metri
 def _add_page(app: FastAPI) -> None:
     folder = files("maskedcrf.deploy") / "page"
     for address, (name, kind) in PAGE.items():
-        app.get(address, include_in_schema=False)(_file((folder / name).read_bytes(), kind))
+        page = _file((folder / name).read_bytes(), kind)
+        app.api_route(address, methods=["GET", "HEAD"], include_in_schema=False)(page)
 
 
 def _file(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
