@@ -101,6 +101,15 @@ def test_bad_lines_are_set_aside_with_place_and_reason(tmp_path):
         assert "\n" not in reject["reason"]
 
 
+def test_offsets_count_in_the_field_that_is_read_as_the_guide_says(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"tokens": ["Ann", "flew", "to", "Oslo"], "text": "Ann  flew  to  Oslo"}\n')
+    for options, joined in ((Options(), "Ann flew to Oslo"), (Options("text", "new_"), "Ann  flew  to  Oslo")):
+        [line] = b"".join(tagged(path, options)[0]).splitlines()
+        entities = json.loads(line)[f"{options.prefix}entities"]
+        assert [joined[each["start"] : each["end"]] for each in entities] == ["Ann", "Oslo"]
+
+
 @pytest.mark.parametrize("value", ["3", "null", "{}"])
 def test_a_text_that_is_none_is_told_that_it_may_be_a_string(tmp_path, value):
     path = tmp_path / "a.jsonl"

@@ -51,7 +51,13 @@ def run(
     ] = None,
     device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,
     format: Annotated[Form, typer.Option(help="What the files are; by their names if auto.")] = Form.auto,
-    field: Annotated[str | None, typer.Option(help="Field of tokens or text; else `tokens`, then `text`.")] = None,
+    field: Annotated[
+        str | None,
+        typer.Option(
+            help="Field of tokens or text; else `tokens`, then `text`. With tokens, offsets are those of the tokens "
+            "joined by blanks."
+        ),
+    ] = None,
     prefix: Annotated[str, typer.Option(help="Begins the names of the fields that are added.")] = "",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
