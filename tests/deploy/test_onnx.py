@@ -212,8 +212,17 @@ def test_the_path_carries_its_probability_if_asked_for(pair: tuple[Tagger, OnnxT
         assert ours.nbest[0].probability == pytest.approx(theirs.nbest[0].probability, rel=1e-3)
 
 
-@pytest.mark.parametrize("options", [{"nbest": 2}, {"probabilities": True}, {"threshold": 0.5}])
-def test_what_the_file_cannot_answer_is_refused(pairs: dict[str, tuple[Tagger, Path]], options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"nbest": 2},
+        {"probabilities": True},
+        {"threshold": 0.5},
+        {"fixed": [{0: "O"}]},
+        {"gazetteer": {"Oslo": "LOC"}},
+    ],
+)
+def test_what_the_file_cannot_answer_is_refused(pairs: dict[str, tuple[Tagger, Path]], options: dict[str, Any]) -> None:
     with pytest.raises(MaskedCRFError, match="ask the model folder"):
         OnnxTagger.load(pairs["words"][1]).predict(["a"], **options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -21,6 +21,7 @@ from maskedcrf.deploy.features import Features
 from maskedcrf.deploy.onnx_file import Description, OnnxFileError
 from maskedcrf.encoders.indexing import Surroundings
 from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError, MissingExtraError
+from maskedcrf.tagger.allowed import Fixed
 from maskedcrf.tagger.reading import segments_of_paths
 from maskedcrf.tagger.results import Prediction, Ranked
 from maskedcrf.tags.segments import encode
@@ -104,6 +105,8 @@ class OnnxTagger:
         nbest: int = 0,
         probabilities: bool = False,
         threshold: float | None = None,
+        fixed: Iterable[Fixed | None] | None = None,
+        gazetteer: Mapping[str, str] | None = None,
         batch_tokens: int | None = None,
     ) -> Iterator[Prediction]:
         """A prediction for each text, in order, read and answered a buffer at a time.
@@ -112,6 +115,7 @@ class OnnxTagger:
             texts: raw texts, lists of tokens or `Sentence`s, any number of them.
             nbest: 1 for the probability of the path as well; for more paths ask the model folder.
             probabilities, threshold: refused, entities' probabilities need the model folder.
+            fixed, gazetteer: refused, the Viterbi in the file does not take known tags.
             batch_tokens: tokens, or word pieces, in one run; the answer does not depend on it.
         """
         if nbest not in (0, 1) or probabilities or threshold is not None:
@@ -119,6 +123,8 @@ class OnnxTagger:
                 "an ONNX file gives the best path and its probability (nbest=1), no further paths and no entity's "
                 "probability; ask the model folder for those"
             )
+        if fixed is not None or gazetteer is not None:
+            raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
         limit = batch_tokens or BATCH_TOKENS
         items = (_item(number, text) for number, text in enumerate(in_context(texts, self._features.context)))
         while buffer := _take(items, limit * BUFFER):
