@@ -340,7 +340,11 @@ def figure_1(evidence: Evidence) -> str:
 
 
 FIGURES: dict[str, tuple[Callable[[Evidence, Any], Any], str]] = {
-    "gains": (gains, "What each step of the paper's order is worth on each corpus, ours beside the paper's; each panel has its own scale."),
+    "gains": (
+        gains,
+        "What each step of the paper's order is worth on each corpus, ours beside the paper's; each panel has its own "
+        "scale.",
+    ),
     "matrix": (matrix, "The masked transition matrix (the paper's Figure 2), with start and end."),
     "losses": (losses, "Dev loss of CRF and MCRF (the paper's Figure 3): mean and range over the seeds."),
     "schemes": (schemes, "BIO and BIOES (the paper's Figure 4): dev F1 of each run, and the mean."),
