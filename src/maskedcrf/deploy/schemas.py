@@ -24,7 +24,9 @@ class Sentence(BaseModel):
     text: Text = Field(default="", description="Raw text, tokenised by the server.")
     tokens: list[Token] = Field(default=[], max_length=limits.TOKENS, description="Tokens, taken as they are.")
     fixed: dict[Position, Tag | Annotated[list[Tag], Field(min_length=1, max_length=1000)]] = Field(
-        default={}, max_length=limits.TOKENS, description="Token position, from 0, to the tag or tags it may carry."
+        default={},
+        max_length=limits.TOKENS,
+        description="Token position, from 0, to the tag or tags (of /health) it may carry.",
     )
 
     @model_validator(mode="after")
