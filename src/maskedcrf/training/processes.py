@@ -6,6 +6,7 @@ is nothing to do.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -85,6 +86,8 @@ def joined(device: torch.device) -> Iterator[Processes]:
     finally:
         if not already:
             dist.destroy_process_group()
+            # Gloo's threads end with the group's last reference; if they outlive the interpreter, they abort it.
+            gc.collect()
 
 
 def is_first() -> bool:
