@@ -150,10 +150,10 @@ def from_huggingface(directory: str | Path) -> Tagger:
         raise MaskedCRFError(
             f"{directory}: no config.json; give a folder of save_pretrained (Tagger.load reads its own)"
         )
-    other = MaskedCRFForTokenClassification.from_pretrained(directory)
+    other = MaskedCRFForTokenClassification.from_pretrained(directory, use_safetensors=True)
     with TemporaryDirectory() as aside:
         other.encoder.save_pretrained(aside)
-        transformers.AutoTokenizer.from_pretrained(directory).save_pretrained(aside)
+        transformers.PreTrainedTokenizerFast.from_pretrained(directory).save_pretrained(aside)
         encoder = build_encoder(EncoderConfig(transformer=aside), [["a"]])
     encoder.config = encoder.config.model_copy(update={"transformer": str(directory)})
     config = other.config
