@@ -13,7 +13,7 @@ from served import build_tagger
 
 from maskedcrf.cli import main
 from maskedcrf.cli.tag import _summary as summary
-from maskedcrf.cli.tag import _watched as watched
+from maskedcrf.cli.tag import _shown as shown
 from maskedcrf.data.files import SUFFIXES
 from maskedcrf.deploy.bulk.cluster import Cluster, connected
 from maskedcrf.deploy.bulk.run import Tally
@@ -137,7 +137,7 @@ def test_a_terminal_sees_how_far_it_is_and_the_last_tally_counts(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     steps = [Tally(3, skipped=1, sentences=100), Tally(3, skipped=1, finished=1, sentences=2600, rejected=7)]
-    assert watched(steps) is steps[-1]
+    assert shown(steps) is steps[-1]
     first, second = screen.getvalue().split("\r")[1:3]
     assert first.startswith("1 of 3 files, 100 sentences, 0 a second")
     assert second.startswith("2 of 3 files, 2,600 sentences, 7 set aside, ")

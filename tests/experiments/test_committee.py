@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,11 +67,10 @@ def test_the_members_are_left_as_they_were(members: list[Tagger]) -> None:
     assert before == [each.predict(["bob lee flew to rome ."])[0] for each in members]
 
 
+@pytest.mark.usefixtures("small_data")
 def test_a_run_of_a_committee_trains_its_members_and_is_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    small = SimpleNamespace(train=corpus(24), dev=corpus(6, seed=1), test=corpus(8, seed=2), scheme="BIO", gold="error")
-    monkeypatch.setattr(run, "corpus_of", lambda name, folder: small)
     monkeypatch.setattr(run, "tuned", lambda: {"conll2000/tuned+more": {"settings": {**SMALL, "epochs": 1}}})
     trained: list[int] = []
     train = Tagger.train

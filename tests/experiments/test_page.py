@@ -7,10 +7,9 @@ import io
 import json
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from small_corpus import SMALL, corpus
+from small_corpus import SMALL
 from synthetic_results import synthetic, write
 
 from experiments import figures, page, run, store
@@ -200,11 +199,10 @@ def test_the_committed_page_was_made_from_the_committed_results() -> None:
 
 
 @pytest.mark.parametrize("head", ["softmax", "crf", "mcrf"])
+@pytest.mark.usefixtures("small_data")
 def test_a_real_run_has_all_that_tables_and_figures_ask_for(
     head: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    small = SimpleNamespace(train=corpus(24), dev=corpus(6, seed=1), test=corpus(8, seed=2), scheme="BIO", gold="error")
-    monkeypatch.setattr(run, "corpus_of", lambda name, folder: small)
     monkeypatch.setattr(run, "tuned", dict)
     monkeypatch.setitem(ENCODERS, "uer", {**SMALL, "epochs": 1})
     line = run.execute(Run("weibo", "uer", head, 1), "", "")  # type: ignore[arg-type]
@@ -225,11 +223,10 @@ def test_a_real_run_has_all_that_tables_and_figures_ask_for(
     assert page.compose(Evidence(results, PAPER), TABLE, [], ours=[], shown={})  # one run of one head is a page, too
 
 
+@pytest.mark.usefixtures("small_data")
 def test_a_run_that_learns_dev_too_keeps_its_last_epoch_and_says_nothing_of_dev(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    small = SimpleNamespace(train=corpus(24), dev=corpus(6, seed=1), test=corpus(8, seed=2), scheme="BIO", gold="error")
-    monkeypatch.setattr(run, "corpus_of", lambda name, folder: small)
     monkeypatch.setattr(run, "tuned", lambda: {"weibo/tuned+bert": {"settings": {**SMALL, "epochs": 3}}})
     line = run.execute(Run("weibo", "tuned+bert+dev", "mcrf", 1), "", "")
     assert line["sentences"] == {"train": 30, "dev": 0, "test": 8}

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 
 NAMES = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+FIELD = (
+    "Field of tokens or text; else `tokens`, then `text`. Offsets of tokens are those of the tokens joined by blanks."
+)
 
 
 class Form(StrEnum):
@@ -51,13 +54,7 @@ def run(
     ] = None,
     device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,
     format: Annotated[Form, typer.Option(help="What the files are; by their names if auto.")] = Form.auto,
-    field: Annotated[
-        str | None,
-        typer.Option(
-            help="Field of tokens or text; else `tokens`, then `text`. With tokens, offsets are those of the tokens "
-            "joined by blanks."
-        ),
-    ] = None,
+    field: Annotated[str | None, typer.Option(help=FIELD)] = None,
     prefix: Annotated[str, typer.Option(help="Begins the names of the fields that are added.")] = "",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
@@ -92,12 +89,7 @@ def run(
         form=None if format is Form.auto else format.value,
         overwrite=overwrite,
     )
-    try:
-        tally = _watched(steps)
-    except KeyboardInterrupt:
-        same = "the same command without --overwrite" if overwrite else "the same command"
-        note(f"stopped; finished files are kept, {same} does the rest")
-        raise
+    tally = _watched(steps, overwrite=overwrite)
     for reason in tally.failed.values():
         note(reason)
     if as_json:
@@ -108,7 +100,19 @@ def run(
         raise typer.Exit(1)
 
 
-def _watched(steps: Iterable[Tally]) -> Tally:
+def _watched(steps: Iterable[Tally], *, overwrite: bool) -> Tally:
+    """The last tally; of a run that is stopped with Ctrl-C, it is said what is left of it."""
+    from maskedcrf.cli.streams import note
+
+    try:
+        return _shown(steps)
+    except KeyboardInterrupt:
+        same = "the same command without --overwrite" if overwrite else "the same command"
+        note(f"stopped; finished files are kept, {same} does the rest")
+        raise
+
+
+def _shown(steps: Iterable[Tally]) -> Tally:
     """The last tally; on a terminal, each is shown on one line."""
     begun, before = time.monotonic(), None
     is_terminal = sys.stderr.isatty()
