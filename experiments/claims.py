@@ -43,6 +43,7 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
     "with 10 % of the training data": {"share": 0.1},
 }
 """Away from the main tables: what `Evidence.gains` is asked."""
+BASELINES = ("MCRF-decoding", "CRF-discard", "CRF-retain")
 NOT_MEASURED = "not measured"
 
 
@@ -70,9 +71,6 @@ def link(evidence: Evidence, text: str, pair: tuple[str, str]) -> Claim:
     p_value = over_corpora(found)
     paper = _signs(paper_gains(evidence.paper, pair, CORPORA))
     return Claim(text, judge(found, p_value, at_least="≥" in text), _summary(found), p_value, paper)
-
-
-BASELINES = ("MCRF-decoding", "CRF-discard", "CRF-retain")
 
 
 def elsewhere(evidence: Evidence, where: str, baseline: str) -> Claim:
@@ -115,13 +113,10 @@ def as_much_with_less(evidence: Evidence) -> Claim:
     both = [(whole[at._replace(share=1.0)].differences, tenth[at].differences) for at in shared]
     groups = [[after - before for before, after in zip(*pair, strict=False)] for pair in both]
     p_value = sign_flip(groups)
-    ours = (
-        "{:+.2f} with all, {:+.2f} with 10 %".format(*(_mean_of(part) for part in zip(*both, strict=True)))
-        if both
-        else ""
-    )
+    form = "{:+.2f} with all, {:+.2f} with 10 %"
+    ours = form.format(*(_mean_of(part) for part in zip(*both, strict=True))) if both else ""
     rows = [row["retain"] for row in evidence.paper["tables"]["small_sample_table"]["rows"].values()]
-    paper = "{:+.2f} with all, {:+.2f} with 10 %".format(*(np.mean([r[s]["gain"] for r in rows]) for s in ("1", "0.1")))
+    paper = form.format(*(np.mean([row[share]["gain"] for row in rows]) for share in ("1", "0.1")))
     verdict: Verdict = "not run" if p_value is None else "fails" if p_value < LEVEL else "not shown"
     text = "The gain over CRF-retain is about the same with 10 % of the training data"
     return Claim(text, verdict, ours, p_value, paper)

@@ -12,8 +12,8 @@ import pytest
 from served import build_tagger
 
 from maskedcrf.cli import main
-from maskedcrf.cli.tag import _summary as summary
 from maskedcrf.cli.tag import _shown as shown
+from maskedcrf.cli.tag import _summary as summary
 from maskedcrf.data.files import SUFFIXES
 from maskedcrf.deploy.bulk.cluster import Cluster, connected
 from maskedcrf.deploy.bulk.run import Tally
