@@ -44,6 +44,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "minilm": {"transformer": "{folder}/minilm-l6-en"},
     "minilm-adapted": {"transformer": "{folder}/minilm-en-adapted"},
     "minilm-adapted60": {"transformer": "{folder}/minilm-en-adapted60"},
+    "minilm-wide": {"transformer": "{folder}/minilm-en-wide"},
+    "minilm-deep": {"transformer": "{folder}/minilm-en-deep"},
     "uer": {"transformer": "{folder}/uer-zh-L2-H512"},
     "uer-adapted": {"transformer": "{folder}/uer-zh-adapted"},
     "uer-adapted60": {"transformer": "{folder}/uer-zh-adapted60"},
@@ -76,7 +78,7 @@ class Adaptation(NamedTuple):
 
 
 CHINESE_TEXTS, ENGLISH_TEXTS = ("msra", "weibo", "resume"), ("conll2003", "conll2000")
-MORE_TEXTS = (*CHINESE_TEXTS, "people", "reviews")
+MORE_TEXTS, MORE_ENGLISH_TEXTS = (*CHINESE_TEXTS, "people", "reviews"), (*ENGLISH_TEXTS, "sentences")
 ADAPTED: dict[str, Adaptation] = {
     "uer-zh-wide": Adaptation("uer-zh-L2-H512", MORE_TEXTS),
     "uer-zh-deep": Adaptation("uer-zh-L2-H512", MORE_TEXTS, layers=6),
@@ -85,6 +87,8 @@ ADAPTED: dict[str, Adaptation] = {
     "uer-zh-adapted60": Adaptation("uer-zh-L2-H512", CHINESE_TEXTS, 60),
     "minilm-en-adapted": Adaptation("minilm-l6-en", ENGLISH_TEXTS),
     "minilm-en-adapted60": Adaptation("minilm-l6-en", ENGLISH_TEXTS, 60),
+    "minilm-en-wide": Adaptation("minilm-l6-en", MORE_ENGLISH_TEXTS, 30),
+    "minilm-en-deep": Adaptation("minilm-l6-en", MORE_ENGLISH_TEXTS, layers=12),
 }
 """What `experiments.adapt` makes."""
 
@@ -182,6 +186,8 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
         varied(BERT["msra"], "bert-wide+lexicon", epochs=4, start="{folder}/bert-people-tagger"),
     ),
     "pos-tagger": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=5)),
+    "pos-tagger-wide": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-wide", epochs=5)),
+    "pos-tagger-deep": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-deep", epochs=5)),
     "chunk-tagger": (
         "chunks",
         varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=3, start="{folder}/pos-tagger"),
@@ -199,6 +205,8 @@ DEEP_BOTH: dict[str, Any] = {"start": "{folder}/people-msra-tagger-deep", "parts
 BERT_NEWS: dict[str, Any] = {"start": "{folder}/bert-people-tagger", "parts": "bert-wide+lexicon"}
 BERT_BOTH: dict[str, Any] = {"start": "{folder}/bert-msra-tagger", "parts": "bert-wide+lexicon"}
 POS: dict[str, Any] = {"start": "{folder}/pos-tagger", "parts": "minilm-adapted60"}
+WIDE_POS: dict[str, Any] = {"start": "{folder}/pos-tagger-wide", "parts": "minilm-wide"}
+DEEP_POS: dict[str, Any] = {"start": "{folder}/pos-tagger-deep", "parts": "minilm-deep"}
 CHUNKS: dict[str, Any] = {"start": "{folder}/chunk-tagger", "parts": "minilm-adapted60"}
 LOW, LOWEST = (1e-4, 0.9, 1e-3), (5e-5, 0.9, 1e-3)
 # The LSTM of the MSRA tagger fits where nothing stands beside the transformer.
@@ -285,6 +293,9 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
     ("conll2000", "tuned+more"): (
         BEST_DRAWN["conll2000"],
         (
+            {**DEEP_POS, "adversarial": 0.3, "epochs": 6, "scheme": "BIOES"},
+            {**DEEP_POS, "adversarial": 0.3, "epochs": 6, "scheme": "BIOES", "rates": LOW},
+            {**WIDE_POS, "adversarial": 0.3, "epochs": 6, "scheme": "BIOES"},
             {**CHUNKS, "adversarial": 0.3, "epochs": 6},
             {**CHUNKS, "rates": LOW},
             {**POS, "adversarial": 1.0, "epochs": 6, "scheme": "BIOES"},

