@@ -84,7 +84,9 @@ def test_english_sentences_are_read_but_for_those_that_test_holds(folder: str, m
     monkeypatch.setattr(run, "corpus_of", lambda name, folder: corpora[name])
     path = Path(folder, "sentences", "a.json")
     path.parent.mkdir()
-    path.write_text(json.dumps(["He left.", " ", "Yes, prices ROSE sharply again: traders ran.", "Prices rose sharply."]))
+    path.write_text(
+        json.dumps(["He left.", " ", "Yes, prices ROSE sharply again: traders ran.", "Prices rose sharply."])
+    )
     assert [each.tokens for each in extra.sentences(folder).train] == [("He", "left."), ("Prices", "rose", "sharply.")]
     for wrong, said in {"[1]": "not a list of strings", "{": "not JSON"}.items():
         path.write_text(wrong)
