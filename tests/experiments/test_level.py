@@ -85,7 +85,11 @@ def test_rows_that_know_more_are_counted_apart(monkeypatch: pytest.MonkeyPatch) 
     ("name", "encoder", "expected"),
     [
         ("resume/tuned+bert", "tuned+bert", ["a lexicon", "other texts"]),
-        ("conll2000/tuned+more", "tuned+more+dev+five", ["tags of parts of speech", "other texts", "dev", "being five"]),
+        (
+            "conll2000/tuned+more",
+            "tuned+more+dev+five",
+            ["tags of parts of speech", "other texts", "dev", "being five"],
+        ),
         ("conll2000/tuned+more", "tuned+more", ["tags of parts of speech", "other texts"]),
         ("conll2003/tuned", "tuned", ["the sentences around"]),
         ("conll2000/tuned", "tuned", []),
