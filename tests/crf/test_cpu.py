@@ -231,6 +231,33 @@ def test_paths_are_those_of_the_reference(backend, shape: tuple) -> None:
     assert torch.equal(drawn, true_draws)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("scale", [3.0, 58.0, 250.0, 1e4])
+@pytest.mark.parametrize("size", [5, 37])
+def test_span_probabilities_are_those_of_the_reference_at_any_range(size: int, scale: float, threads: int) -> None:
+    rows = 40
+    emissions, _, mask, *parameters = _lattice(rows, 30, size, masked=True, scale=scale)
+    generator = torch.Generator().manual_seed(1)
+    mask[3] = False
+    mask &= torch.rand(mask.shape, generator=generator) < 0.8
+    lengths = mask.sum(1).tolist()
+    spans = [(row, a, b) for row in range(rows) for a in range(lengths[row]) for b in range(a + 1, lengths[row] + 1)]
+    index = torch.tensor(spans)[torch.rand(len(spans), generator=generator) < 0.3]
+    kinds = torch.randint(3, (size,), generator=generator)
+    member = torch.randint(3, (len(index), 1), generator=generator) == kinds
+    continues = (kinds[:, None] == kinds) & (torch.rand(size, size, generator=generator) < 0.7)
+    given = (emissions, mask, *parameters, index, member, continues)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = cpu.span_probability(*given)
+    finally:
+        torch.set_num_threads(before)
+    expected = reference.span_log_probability(*given).exp()
+    assert (expected > 0).sum() > 20
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-200)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_gold_path_out_of_range_or_excluded_costs_infinitely_and_leaves_other_rows_alone(backend) -> None:
     emissions, tags, mask, *parameters = _lattice(5, 12, 9, masked=True)

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from maskedcrf import MaskedCRF
 from maskedcrf.crf import dispatch
+from maskedcrf.crf.layer import _lists
 from maskedcrf.errors import MissingExtraError
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -127,7 +128,7 @@ def test_third_derivatives_agree_with_those_of_the_reference(crf: MaskedCRF) -> 
 
 def test_lists_hold_the_labelled_positions_only() -> None:
     tags = torch.tensor([[1, -100, 2], [-100, -100, -100], [3, 4, 0]])
-    assert dispatch.to_lists(tags, tags >= 0) == [[1, 2], [], [3, 4, 0]]
+    assert _lists(tags, tags >= 0) == [[1, 2], [], [3, 4, 0]]
 
 
 def test_repr_names_the_backend_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -19,6 +18,8 @@ from maskedcrf.errors import ConstraintError, IllegalPathError, MaskedCRFError, 
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices
 
+_WHOLE = (int, np.integer)
+
 
 def one_of(value: str, name: str, choices: Any) -> None:
     """A mode is one of its words."""
@@ -28,7 +29,7 @@ def one_of(value: str, name: str, choices: Any) -> None:
 
 def at_least_one(value: object, name: str) -> None:
     """A number of paths is one or more."""
-    if not isinstance(value, Integral) or int(value) < 1:
+    if not isinstance(value, _WHOLE) or int(value) < 1:
         raise MaskedCRFError(f"{name} must be a whole number and at least 1, got {value!r}")
 
 
@@ -118,14 +119,6 @@ def _class_weights(given: Sequence[float] | Tensor | None, size: int) -> Tensor 
     return weights
 
 
-def _triples(found: Sequence[Sequence[Any]], row: int) -> Sequence[Sequence[Any]]:
-    for span in found:
-        whole = not isinstance(span, int | str) and len(span) >= 3 and all(isinstance(n, Integral) for n in span[:2])
-        if not whole:
-            raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")
-    return found
-
-
 def spans(
     given: Sequence[Sequence[tuple[int, int, str]]], mask: Tensor, matrices: TagMatrices
 ) -> tuple[Tensor, Tensor]:
@@ -133,19 +126,29 @@ def spans(
     if len(given) != len(mask):
         raise ShapeError(f"spans must hold one list for each of the {len(mask)} rows, got {len(given)}")
     lengths = mask.sum(1).tolist()
-    index, members = [], []
-    for row, found in enumerate(given):
-        for start, end, kind, *_ in _triples(found, row):
-            if not 0 <= start < end <= lengths[row]:
+    numbers = {kind: number for number, kind in enumerate(matrices.types)}
+    found: list[tuple[int, int, int, int]] = []
+    for row, length in enumerate(lengths):
+        for span in given[row]:
+            start, end, kind = _triple(span, row)
+            if not 0 <= start < end <= length:
                 raise ShapeError(
-                    f"row {row}: span ({start}, {end}) leaves its {lengths[row]} labelled positions; end is exclusive"
+                    f"row {row}: span ({start}, {end}) leaves its {length} labelled positions; end is exclusive"
                 )
-            if kind not in matrices.types:
+            if kind not in numbers:
                 raise ConstraintError(f"row {row}: no tag has the type {kind!r}; types are {', '.join(matrices.types)}")
-            index.append((row, start, end))
-            members.append((matrices.type_index[:-1] == matrices.types.index(kind)).tolist())
-    member = torch.tensor(members, dtype=torch.bool, device=mask.device).view(-1, len(matrices.type_index) - 1)
-    return torch.tensor(index, dtype=torch.long, device=mask.device).view(-1, 3), member
+            found.append((row, start, end, numbers[kind]))
+    index = torch.tensor(found, dtype=torch.long, device=mask.device).view(-1, 4)
+    types = torch.from_numpy(matrices.type_index[:-1]).to(mask.device)
+    return index[:, :3], index[:, 3:] == types
+
+
+def _triple(span: Any, row: int) -> Sequence[Any]:
+    """Start, end and type, which more may follow."""
+    listed = not isinstance(span, int | str) and len(span) >= 3
+    if not (listed and isinstance(span[0], _WHOLE) and isinstance(span[1], _WHOLE)):
+        raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")
+    return span[:3]  # type: ignore[no-any-return]
 
 
 class Notice(NamedTuple):

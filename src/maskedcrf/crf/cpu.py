@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.crf import cpu_halves, cpu_paths, cpu_rows
+from maskedcrf.crf import cpu_halves, cpu_paths, cpu_rows, cpu_spans
 from maskedcrf.crf.cpu_lanes import LANES
 from maskedcrf.crf.reference import Paths
 
@@ -151,6 +151,26 @@ def sample(
     given = (lattice[0], on, *lattice[1:], _array(uniforms), tags.numpy())
     _share_rows(cpu_paths.sample_rows, on, len(start), *given)
     return tags
+
+
+def span_probability(
+    emissions: Tensor,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    spans: Tensor,
+    member: Tensor,
+    continues: Tensor,
+) -> Tensor:
+    """(N,): P(this very segment is in the path), for `spans` (N, 3) in the order of their rows; see `reference`."""
+    chances = marginals(emissions, mask, transitions, start, end)
+    found = torch.empty(len(spans), dtype=torch.float64)
+    bounds = np.searchsorted(_array(spans)[:, 0], np.arange(len(mask) + 1))
+    lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
+    asked = (_array(chances), _array(spans), bounds, _array(member), _array(continues), found.numpy())
+    _share_rows(cpu_spans.span_rows, on, len(start), lattice[0], on, *lattice[1:], *asked)
+    return found
 
 
 def _array(tensor: Tensor) -> Any:

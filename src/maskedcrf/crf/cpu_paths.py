@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from maskedcrf.crf.cpu_lanes import LANES, add, compiled, fill, highest, inlined, load, spread, store
 from maskedcrf.crf.cpu_sums import (
-    SCALED,
     find,
-    log_forward,
+    forward_masses,
+    from_logarithms,
     masses_of_parameters,
     padded_size,
-    row_losses,
     row_size,
+    square_of,
 )
 
 PAD = -100
@@ -212,13 +211,6 @@ def _draw(weights: Any, uniform: float) -> int:
 
 
 @compiled
-def _from_logarithms(scores: Any) -> None:
-    top = scores.max()
-    for i in range(scores.size):
-        scores[i] = math.exp(scores[i] - top) if top > -np.inf else 0.0
-
-
-@compiled
 def _draw_path(alphas: Any, steps: Any, last: Any, uniforms: Any, logarithms: bool, path: Any) -> None:
     """A path drawn from its end, along forward masses (n, D), step masses (D, D) and end masses, or all their logs."""
     weights = np.empty(alphas.shape[1])
@@ -229,7 +221,7 @@ def _draw_path(alphas: Any, steps: Any, last: Any, uniforms: Any, logarithms: bo
             step = last[i] if ending else steps[i, tag]
             weights[i] = alphas[t, i] + step if logarithms else alphas[t, i] * step
         if logarithms:
-            _from_logarithms(weights)
+            from_logarithms(weights)
         tag = _draw(weights, uniforms[uniforms.size - 1 if ending else t])
         path[t] = tag
 
@@ -239,10 +231,10 @@ def sample_rows(
     emissions: Any, mask: Any, transitions: Any, start: Any, end: Any, uniforms: Any, tags: Any, rows: Any
 ) -> None:
     """Tags (B, n, T) of paths drawn from the given rows."""
-    length, size, padded = emissions.shape[1], emissions.shape[2], padded_size(emissions.shape[2])
+    length, size = emissions.shape[1:]
     lattice = emissions, tags, mask, transitions, start, end
     masses_of = masses_of_parameters(transitions, start, end)
-    matrix, last = masses_of[0].reshape(padded, padded)[:size, :size].copy(), masses_of[2]
+    matrix, last = square_of(masses_of[0], size), masses_of[2]
     log_matrix, log_last = transitions.astype(np.float64), end.astype(np.float64)
     positions, path = np.empty(length + 1, np.int64), np.empty(length, np.int64)
     alphas, saved, norms = np.empty((length, size)), np.empty(row_size(length, size)), np.empty(length)
@@ -251,13 +243,7 @@ def sample_rows(
         tags[row] = PAD
         if not count:
             continue
-        row_losses(lattice, row, positions, count, masses_of, saved, 0, norms)
-        scaled = saved[0] == SCALED
-        if scaled:
-            alpha = LANES + count * padded
-            alphas[:count] = saved[alpha : alpha + count * padded].reshape(count, padded)[:, :size]
-        else:
-            log_forward(emissions, transitions, start, end, row, positions, alphas[:count])
+        scaled = forward_masses(lattice, row, positions, count, masses_of, saved, norms, alphas)
         for n in range(tags.shape[1]):
             if scaled:
                 _draw_path(alphas, matrix, last, uniforms[row, n], False, path[:count])

@@ -263,3 +263,34 @@ def row_losses(
         return log_z
     saved[base] = LOGARITHMS
     return log_forward(emissions, transitions, start, end, row, positions, np.empty((count, start.size)))
+
+
+@compiled
+def forward_masses(
+    lattice: Any, row: int, positions: Any, count: int, masses_of: Any, saved: Any, norms: Any, alphas: Any
+) -> bool:
+    """Fill in the forward masses (n, D) of a row that is not empty, or where they are not sound their logarithms."""
+    emissions, _, _, transitions, start, end = lattice
+    row_losses(lattice, row, positions, count, masses_of, saved, 0, norms)
+    if saved[0] == SCALED:
+        size, padded = start.size, padded_size(start.size)
+        alpha = LANES + count * padded
+        alphas[:count] = saved[alpha : alpha + count * padded].reshape(count, padded)[:, :size]
+        return True
+    log_forward(emissions, transitions, start, end, row, positions, alphas[:count])
+    return False
+
+
+@compiled
+def square_of(matrix: Any, size: int) -> Any:
+    """Step masses (D, D) without what pads them."""
+    padded = padded_size(size)
+    return matrix.reshape(padded, padded)[:size, :size].copy()
+
+
+@compiled
+def from_logarithms(scores: Any) -> None:
+    """exp of scores relative to the highest."""
+    top = scores.max()
+    for i in range(scores.size):
+        scores[i] = math.exp(scores[i] - top) if top > -np.inf else 0.0

@@ -142,13 +142,13 @@ def sample(lattice: Lattice, uniforms: Tensor, *, backend: str) -> Tensor:
     return tags
 
 
-def to_lists(tags: Tensor, mask: Tensor) -> list[list[int]]:
-    """Each row's labelled ids as a list."""
-    ids = tags.cpu().numpy()
-    on = ids != reference.PAD if tags.is_cuda else mask.numpy()  # to copy the mask from a device would take as long
-    flat = ids[on].tolist()
-    ends = on.sum(1).cumsum().tolist()
-    return [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+def span_probability(lattice: Lattice, spans: Tensor, member: Tensor, continues: Tensor, *, backend: str) -> Tensor:
+    """(N,): P(this very segment is in the path); differentiable, through the reference."""
+    given = (*lattice.scores(), spans, member, continues)
+    module = reference if backend == "reference" else _module(backend, lattice.emissions)
+    if hasattr(module, "span_probability") and not (_wants_gradient(lattice) or _watched()):
+        return module.span_probability(*given)  # type: ignore[no-any-return]
+    return reference.span_log_probability(*given).exp()
 
 
 def _wants_gradient(tensors: Sequence[Any]) -> bool:

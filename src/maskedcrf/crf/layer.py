@@ -182,7 +182,7 @@ class MaskedCRF(nn.Module):
         lattice = self._lattice(emissions.detach(), mask)
         paths = dispatch.viterbi(lattice, backend=self.backend)
         self._pending.check(paths.scores, lattice, None, self.constraints)
-        found = dispatch.to_lists(paths.tags, mask)
+        found = _lists(paths.tags, mask)
         self._pending.look()
         return found
 
@@ -207,7 +207,7 @@ class MaskedCRF(nn.Module):
         normaliser = self._mass(lattice)
         log_probs = (paths.scores - normaliser[:, None]).tolist()
         self._pending.look()
-        ids = [dispatch.to_lists(paths.tags[:, rank], mask) for rank in range(k)]
+        ids = [_lists(paths.tags[:, rank], mask) for rank in range(k)]
         return [
             [(ids[rank][row], log_probs[row][rank]) for rank in range(k) if log_probs[row][rank] > -torch.inf]
             for row in range(len(mask))
@@ -264,7 +264,7 @@ class MaskedCRF(nn.Module):
         continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        probability = reference.span_log_probability(*lattice.widened().scores(), index, member, continues).exp()
+        probability = dispatch.span_probability(lattice.widened(), index, member, continues, backend=self.backend)
         return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
@@ -328,6 +328,15 @@ def _constraints(rules: Constraints | Sequence[str], scheme: str | Scheme | None
     if scheme is None and {"B-", "I-"} <= {str(tag)[:2] for tag in rules}:
         warnings.warn("no scheme: every step is legal; say scheme='BIO', or Constraints.free(tags)", stacklevel=3)
     return Constraints.free(rules) if scheme is None else Constraints.from_scheme(rules, scheme)
+
+
+def _lists(tags: Tensor, mask: Tensor) -> list[list[int]]:
+    """Each row's labelled ids as a list."""
+    ids = tags.cpu().numpy()
+    on = ids != reference.PAD if tags.is_cuda else mask.numpy()  # to copy the mask from a device would take as long
+    flat = ids[on].tolist()
+    ends = on.sum(1).cumsum().tolist()
+    return [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
 
 
 def _reduce(losses: Tensor, mask: Tensor, reduction: Reduction) -> Tensor:
