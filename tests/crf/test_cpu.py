@@ -367,6 +367,30 @@ def test_a_second_process_starts_without_compiling(tmp_path: Path) -> None:
     assert _run(SMALL, NUMBA_CACHE_DIR=str(tmp_path)) == "1"
 
 
+DECODED = """
+import torch
+from maskedcrf import MaskedCRF
+torch.manual_seed(0)
+print(MaskedCRF(["O", "B-X", "I-X"], "BIO").decode(torch.zeros(1, 2, 3)))
+"""
+
+
+def test_who_waits_for_the_compiler_is_told_once_and_nobody_else(tmp_path: Path) -> None:
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", DECODED],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        for _ in range(2)
+    )
+    assert first.stdout == second.stdout != ""
+    assert first.stderr == "the CRF is compiled for this processor: up to a minute, the first time only\n"
+    assert second.stderr == ""
+
+
 def test_a_change_of_any_file_drops_what_was_compiled_before(tmp_path: Path) -> None:
     kept = tmp_path / "__pycache__"
     kept.mkdir()

@@ -7,6 +7,7 @@ threads that enter it at once. Few rows of many tags keep two threads busy as we
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba.core import event
 from torch import Tensor
 
 from maskedcrf.crf import cpu_halves, cpu_paths, cpu_rows, cpu_spans
@@ -30,6 +32,22 @@ _WORTH_HALVING = 12_000_000
 _pools: dict[int, ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
 os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a fork
+
+
+class _Patience(event.Listener):  # type: ignore[misc]
+    """Says once, before a silent half minute, what it is spent on; code that is on disk makes no such event."""
+
+    def on_start(self, event_: Any) -> None:
+        if event_.data["dispatcher"].py_func.__module__.startswith(__package__):
+            event.unregister("numba:compile", self)
+            _LOGGER.warning("the CRF is compiled for this processor: up to a minute, the first time only")
+
+    def on_end(self, event_: Any) -> None:
+        """Nothing to say."""
+
+
+_LOGGER = logging.getLogger(__name__)
+event.register("numba:compile", _Patience())
 
 
 def forward(

@@ -289,12 +289,22 @@ def _arrive(
 
 
 @compiled
+def _on_masses(inverse: Any, weights: Any) -> Any:
+    """The weights of the rows that are done on masses, and 0 of the others."""
+    found = np.zeros(LANES)
+    for r in range(LANES):
+        if inverse[r] != 0.0:
+            found[r] = weights[r]
+    return found
+
+
+@compiled
 def _begin_paths(shares: Any, extremes: Any, smallest: float, inverse: Any, weights: Any, d_start: Any) -> None:
     """The first position: rows that left the range lose their `inverse`, the others add to the gradient by start."""
     for r in range(LANES):
         if not (extremes[r] >= smallest and extremes[LANES + r] <= 1.0 / smallest):
             inverse[r] = 0.0
-    add_starts(shares, np.where(inverse != 0.0, weights, 0.0), d_start)
+    add_starts(shares, _on_masses(inverse, weights), d_start)
 
 
 @compiled
@@ -348,4 +358,4 @@ def descend(
             write_position(shares, scores, tags, group, rows, counts, positions, t, size, weights, lines, gradients)
         count_steps(work, alpha + first * stride, arrivals, stride, min(beyond, longest - 1) - first, size, plan, sums)
         beyond = first
-    add_counted(sums, plan, used, np.where(inverse != 0.0, weights, 0.0), d_transitions)
+    add_counted(sums, plan, used, _on_masses(inverse, weights), d_transitions)

@@ -45,7 +45,10 @@ def compiled(function: Any) -> Any:
 
 
 def inlined(function: Any) -> Any:
-    """A function that becomes part of its callers, so that vectors stay in registers."""
+    """A function that becomes part of its callers: vectors stay in registers, and large ones are compiled once.
+
+    One that is compiled by itself is worked on again, with all that it calls, for everyone who calls it.
+    """
     return njit(inline="always", **_COMPILE)(function)
 
 

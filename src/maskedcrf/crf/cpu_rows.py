@@ -9,7 +9,7 @@ import numpy as np
 
 from maskedcrf.crf.cpu_gradients import add_steps, row_gradients, subtract_gold_steps
 from maskedcrf.crf.cpu_groups import add_ends, climb, descend, positions_at_hand
-from maskedcrf.crf.cpu_lanes import LANES, compiled
+from maskedcrf.crf.cpu_lanes import LANES, compiled, inlined
 from maskedcrf.crf.cpu_steps import split_steps
 from maskedcrf.crf.cpu_sums import (
     DESCENT,
@@ -43,7 +43,7 @@ def exclude(scores: Any, illegal: Any) -> Any:
     return result
 
 
-@compiled
+@inlined
 def tables_of(lattice: Any) -> Any:
     """Masses of steps, starts and ends, and whether they are in range: for rows, and steps split up for groups."""
     _, _, _, transitions, start, end = lattice
@@ -71,7 +71,7 @@ def find_group(mask: Any, group: Any, room: Any) -> None:
         counts[r] = find(mask, group[r], positions[r])
 
 
-@compiled
+@inlined
 def _group_losses(lattice: Any, group: Any, tables: Any, room: Any, work: Any, base: int, found: Any) -> None:
     """log Z of the rows of a group; leaves 1 / the scaled totals (0: on logarithms) and the masses in `work`."""
     emissions, _, _, transitions, start, end = lattice
@@ -99,7 +99,7 @@ def _group_losses(lattice: Any, group: Any, tables: Any, room: Any, work: Any, b
             found[r] = log_forward(emissions, transitions, start, end, group[r], positions[r], alphas)
 
 
-@compiled
+@inlined
 def _losses(lattice: Any, group: Any, tables: Any, room: Any, work: Any, base: int, losses: Any) -> None:
     """log Z - score of the rows of a group, or log Z where `tags` is (0, 0)."""
     emissions, tags, _, transitions, start, end = lattice
@@ -120,7 +120,7 @@ def _losses(lattice: Any, group: Any, tables: Any, room: Any, work: Any, base: i
         losses[row] = found[r]
 
 
-@compiled
+@inlined
 def _group_gradients(
     lattice: Any, group: Any, tables: Any, room: Any, work: Any, base: int, weights: Any, d_emissions: Any, sums: Any
 ) -> None:
@@ -153,7 +153,7 @@ def _group_gradients(
             subtract_gold_steps(lattice, row, positions[r], count, weight, sums)
 
 
-@compiled
+@inlined
 def _gradients(
     lattice: Any, group: Any, tables: Any, room: Any, work: Any, base: int, upstream: Any, d_emissions: Any, sums: Any
 ) -> None:

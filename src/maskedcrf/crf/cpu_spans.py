@@ -39,7 +39,8 @@ def _closed(alphas: Any, steps: Any, scaled: bool, after: int, chances: Any, mem
     """(D,): P(a segment's tag stands before `after`, and it ends there)."""
     inside, shares = np.zeros(member.size), np.empty(member.size)
     if after == chances.shape[0]:
-        inside[:] = np.where(member, chances[after - 1], 0.0)
+        for j in range(member.size):
+            inside[j] = chances[after - 1, j] if member[j] else 0.0
         return inside
     for k in range(member.size):
         if chances[after, k] > 0.0:

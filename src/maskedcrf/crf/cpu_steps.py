@@ -15,7 +15,14 @@ from maskedcrf.crf.cpu_lanes import LANES, compiled
 @compiled
 def _many(steps: Any) -> Any:
     """Which tags have at least half as many legal steps as the one with the most."""
-    return np.flatnonzero(2 * steps >= max(1, steps.max()))
+    most = 1
+    for k in range(steps.size):
+        most = max(most, steps[k])
+    found, count = np.empty(steps.size, np.int64), 0
+    for k in range(steps.size):
+        found[count] = k
+        count += 2 * steps[k] >= most
+    return found[:count]
 
 
 @compiled
@@ -32,9 +39,9 @@ def _block(legal: Any) -> Any:
     """Sources and targets of the block, of legal steps (D, D)."""
     leaving, arriving = np.zeros(legal.shape[0], np.int64), np.zeros(legal.shape[0], np.int64)
     for source in range(leaving.size):
-        arriving += legal[source]
         for target in range(leaving.size):
             leaving[source] += legal[source, target]
+            arriving[target] += legal[source, target]
     sources, targets = _many(leaving), _many(arriving)
     return sources, targets[:-1] if targets.size % 4 == 1 else targets  # one more tile for one target is a waste
 
@@ -52,21 +59,20 @@ def split_steps(masses: Any) -> Any:
     sources, targets = _block(legal)
     m, n = targets.size, sources.size
     outside = np.ones(size, np.bool_)
-    outside[sources] = False
     plan, used = np.zeros(2 + m + n + 2 * size + 1 + size * size, np.int64), np.empty(size * size)
+    inside, begins, members = 2 + m + n, 2 + m + n + size, 2 + m + n + 2 * size + 1
     plan[0], plan[1] = m, n
-    plan[2 : 2 + m], plan[2 + m : 2 + m + n] = targets * LANES, sources * LANES
+    for s in range(n):
+        plan[2 + m + s], outside[sources[s]] = sources[s] * LANES, False
     for q in range(m):
+        plan[2 + q], plan[inside + targets[q]] = targets[q] * LANES, 1
         for s in range(n):
             used[place(q, s, m, n)] = masses[sources[s], targets[q]]
-    inside, begins, members = 2 + m + n, 2 + m + n + size, 2 + m + n + 2 * size + 1
-    plan[inside + targets] = 1
     count = 0
-    anywhere, elsewhere = np.arange(size), np.flatnonzero(outside)
     for target in range(size):
         plan[begins + target] = count
-        for source in elsewhere if plan[inside + target] else anywhere:
-            if legal[source, target]:
+        for source in range(size):
+            if legal[source, target] and (outside[source] or not plan[inside + target]):
                 plan[members + count], used[m * n + count] = source * LANES, masses[source, target]
                 count += 1
     plan[begins + size] = count
