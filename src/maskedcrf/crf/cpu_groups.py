@@ -156,7 +156,8 @@ def climb(
             scale, divided = inverse_power(summed), add(divided, exponent(summed))
         if number <= latest:
             _enter(begins == number, first[:size], enters, reached)
-            idle[:] = begins > number
+            for r in range(LANES):
+                idle[r] = begins[r] > number
         store(powers, t * LANES, divided)
         summed = load(idle, 0)
         for j in range(0, stride, LANES):
@@ -344,7 +345,8 @@ def descend(
     while beyond > 0:
         first = max(0, beyond - many)
         behind = (beyond - first) * stride
-        arrivals[behind : behind + stride] = arrivals[:stride]
+        for j in range(0, stride, LANES):
+            store(arrivals, behind + j, load(arrivals, j))
         for t in range(beyond - 1, first - 1, -1):
             here, at = (t - first) * stride, t * stride
             if t < longest - 1:

@@ -76,7 +76,7 @@ def span_rows(
     lattice = emissions, mask, mask, transitions, start, end
     masses_of = masses_of_parameters(transitions, start, end)
     matrix, logarithms = square_of(masses_of[0], size), transitions.astype(np.float64)
-    positions, alphas = np.empty(length + 1, np.int64), np.empty((length, size))
+    positions, alphas, chance = np.empty(length + 1, np.int64), np.empty((length, size)), np.empty((length, size))
     saved, norms = np.empty(row_size(length, size)), np.empty(length)
     every = np.ones(size, np.bool_)
     for row in rows:
@@ -85,10 +85,12 @@ def span_rows(
         count = find(mask, row, positions)
         scaled = forward_masses(lattice, row, positions, count, masses_of, saved, norms, alphas)
         steps = matrix if scaled else logarithms
-        chance = chances[row][positions[:count]]
+        for t in range(count):
+            for j in range(size):
+                chance[t, j] = chances[row, positions[t], j]
         for n in range(bounds[row], bounds[row + 1]):
             first, after = spans[n, 1], spans[n, 2]
-            inside = _closed(alphas, steps, scaled, after, chance, member[n], continues)
+            inside = _closed(alphas, steps, scaled, after, chance[:count], member[n], continues)
             for t in range(after - 2, first - 1, -1):
                 inside = _back(alphas, steps, scaled, t, inside, member[n], continues, True)
             if first:

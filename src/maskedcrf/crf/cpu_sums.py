@@ -265,20 +265,21 @@ def row_losses(
     return log_forward(emissions, transitions, start, end, row, positions, np.empty((count, start.size)))
 
 
-@compiled
+@inlined
 def forward_masses(
     lattice: Any, row: int, positions: Any, count: int, masses_of: Any, saved: Any, norms: Any, alphas: Any
 ) -> bool:
     """Fill in the forward masses (n, D) of a row that is not empty, or where they are not sound their logarithms."""
     emissions, _, _, transitions, start, end = lattice
     row_losses(lattice, row, positions, count, masses_of, saved, 0, norms)
-    if saved[0] == SCALED:
-        size, padded = start.size, padded_size(start.size)
-        alpha = LANES + count * padded
-        alphas[:count] = saved[alpha : alpha + count * padded].reshape(count, padded)[:, :size]
-        return True
-    log_forward(emissions, transitions, start, end, row, positions, alphas[:count])
-    return False
+    scaled = saved[0] == SCALED
+    if not scaled:
+        log_forward(emissions, transitions, start, end, row, positions, alphas[:count])
+    padded = padded_size(start.size)
+    for t in range(count if scaled else 0):
+        for j in range(start.size):
+            alphas[t, j] = saved[LANES + (count + t) * padded + j]
+    return scaled
 
 
 @compiled

@@ -144,11 +144,11 @@ def sample(lattice: Lattice, uniforms: Tensor, *, backend: str) -> Tensor:
 
 def span_probability(lattice: Lattice, spans: Tensor, member: Tensor, continues: Tensor, *, backend: str) -> Tensor:
     """(N,): P(this very segment is in the path); differentiable, through the reference."""
-    given = (*lattice.scores(), spans, member, continues)
+    scores, asked = lattice.scores(), (spans, member, continues)
     module = reference if backend == "reference" else _module(backend, lattice.emissions)
     if hasattr(module, "span_probability") and not (_wants_gradient(lattice) or _watched()):
-        return module.span_probability(*given)  # type: ignore[no-any-return]
-    return reference.span_log_probability(*given).exp()
+        return module.span_probability(*scores, *asked)  # type: ignore[no-any-return]
+    return reference.span_log_probability(*widen(scores), *asked).exp()
 
 
 def _wants_gradient(tensors: Sequence[Any]) -> bool:

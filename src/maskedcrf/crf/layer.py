@@ -264,7 +264,7 @@ class MaskedCRF(nn.Module):
         continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        probability = dispatch.span_probability(lattice.widened(), index, member, continues, backend=self.backend)
+        probability = dispatch.span_probability(lattice, index, member, continues, backend=self.backend)
         return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
