@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -37,6 +39,36 @@ def test_columns_are_kept_and_can_be_evaluated(model, capsys, tmp_path):
     assert [line.rpartition("\t")[0] for line in after] == before
     assert main(["evaluate", "--json", str(tmp_path / "out.conll")]) == 0
     assert json.loads(capsys.readouterr().out)["f1"] > 90
+
+
+def test_json_lines_keep_their_other_fields(model, capsys, tmp_path):
+    records = [{"id": 7, "text": "ann flew", "spans": []}, {"meta": {"é": [1]}, "tokens": ["bob"], "tags": ["O"]}]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert main(["predict", model, str(tmp_path / "in.jsonl"), "--format", "jsonl"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.strip().split("\n"))
+    assert (first["id"], first["spans"], first["tags"]) == (7, [], ["B-PER", "O"])
+    assert (second["meta"], second["tags"]) == ({"é": [1]}, ["B-PER"]), "tags are the predicted ones"
+    assert main(["predict", model, str(tmp_path / "in.jsonl"), "--format", "conll"]) == 0
+    assert capsys.readouterr().out == "ann B-PER\nflew O\n\nbob B-PER\n\n"
+    (tmp_path / "half.jsonl").write_text('{"text": "ann", "id": "\\ud800"}')
+    assert main(["predict", model, str(tmp_path / "half.jsonl"), "--format", "jsonl"]) == 2
+    assert "half.jsonl:1: fields hold half a character" in capsys.readouterr().err
+
+
+def test_who_types_is_answered_line_by_line(model):
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "maskedcrf", "predict", model, "-", "--format", "text"]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    with process, os.fdopen(ours, "w+b", buffering=0) as terminal:
+        assert process.stderr.readline() == "maskedcrf: a text a line, answered one by one; Ctrl-D ends\n"
+        for line, answer in {b"ann flew\n": b"[ann PER]", b"bob sat\n": b"[bob PER]"}.items():
+            terminal.write(line)
+            seen = b""
+            while answer not in seen:
+                seen += terminal.read(1000)
+        terminal.write(b"\x04")
+        assert process.wait(60) == 0
 
 
 def test_json_lines_keep_their_text_and_offsets(model, capsys, tmp_path):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from maskedcrf.deploy.runtime import OnnxTagger
     from maskedcrf.tagger import Tagger
     from maskedcrf.tagger.results import Entity, Prediction
+
+
+class Record(NamedTuple):
+    """A line of JSON: what is tagged, and all of its fields, which the answer joins."""
+
+    words: str | Sentence
+    fields: dict[str, Any]
 
 
 class InputFormat(StrEnum):
@@ -65,6 +72,7 @@ def run(
 
     A column file keeps its columns and gets the predicted tag as a last one (-DOCSTART- lines get O, comments stay as
     they are), so that `maskedcrf evaluate` reads it.
+    A JSON line keeps its other fields where JSON lines are written, too.
     In text one line is one text. Files named .conll, .bio, .bioes, .bmes, .iob, .tsv, .col are columns, .jsonl,
     .ndjson, .json are JSON lines, a folder holds triples (seq.in), everything else is text, unless --input-format says
     otherwise.
@@ -75,7 +83,7 @@ def run(
       maskedcrf predict model test.conll | maskedcrf evaluate -
       maskedcrf predict model news.txt --format jsonl --threshold 0.2 > entities.jsonl
     """
-    from maskedcrf.cli.streams import written
+    from maskedcrf.cli.streams import note, written
     from maskedcrf.data.conll import DocumentMark
 
     terminal = output == "-" and sys.stdout.isatty()
@@ -86,8 +94,12 @@ def run(
         raise typer.BadParameter("marked text has no room for n-best paths: say --format jsonl")
     tagger = _tagger(model, device)
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
-    texts = (given for given in inputs if not isinstance(given, DocumentMark))
-    answers = tagger.stream(texts, probabilities=probabilities, nbest=nbest, threshold=threshold)
+    texts = (_words(given) for given in inputs if not isinstance(given, DocumentMark))
+    asked: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
+    answers = tagger.stream(texts, **asked)
+    if files == ["-"] and sys.stdin.isatty():
+        note("a text a line, answered one by one; Ctrl-D ends")
+        answers = (answer for text in texts for answer in tagger.stream([text], **asked))
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
     with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
         _write(kept, answers, handle, shape, colours=terminal)
@@ -104,17 +116,23 @@ def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
     return Tagger.load(model, device=device)
 
 
-def _as_trained(inputs: Iterator[str | Sentence], tagger: Tagger | OnnxTagger) -> Iterator[str | Sentence]:
+def _as_trained(
+    inputs: Iterator[str | Sentence | Record], tagger: Tagger | OnnxTagger
+) -> Iterator[str | Sentence | Record]:
     """Tokens of columns cut to their first character where the model learnt them so."""
-    if not tagger.first_character:
-        return inputs
-    return (each.with_first_characters() if not isinstance(each, str) and each.columns else each for each in inputs)
+    for each in inputs:
+        cut = tagger.first_character and not isinstance(each, str | Record) and each.columns
+        yield each.with_first_characters() if cut else each  # type: ignore[union-attr]
+
+
+def _words(given: str | Sentence | Record) -> str | Sentence:
+    return given.words if isinstance(given, Record) else given
 
 
 def _inputs(
     files: Sequence[str], form: InputFormat, token_column: int, comment: str | None
-) -> Iterator[str | Sentence]:
-    """Texts as strings, everything else as sentences, with the document marks and comments of columns among them."""
+) -> Iterator[str | Sentence | Record]:
+    """Texts as strings, JSON as records, all else as sentences, document marks and comments of columns among them."""
     from maskedcrf.data.conll import read_conll
     from maskedcrf.data.files import numbered_lines
     from maskedcrf.data.triples import read_triples
@@ -146,18 +164,22 @@ def _guess(name: str) -> InputFormat:
     return InputFormat(form or "text")
 
 
-def _json_input(name: str, number: int, line: str) -> str | Sentence:
-    """The text of a line of JSON as it stands, or its tokens."""
+def _json_input(name: str, number: int, line: str) -> Record:
+    """The text of a line of JSON as it stands, or its tokens, and its fields."""
     from maskedcrf.data.files import file_name
-    from maskedcrf.data.jsonl import LineSentence, json_record, tokens_or_text
+    from maskedcrf.data.jsonl import LineSentence, json_record, strings, tokens_or_text
 
     where = f"{file_name(name)}:{number}"
-    words = tokens_or_text(json_record(line, where), where)
-    return words if isinstance(words, str) else LineSentence(tuple(words), None, file_name(name), number)
+    fields = json_record(line, where)
+    words = tokens_or_text(fields, where)
+    strings([json.dumps(fields, ensure_ascii=False)], "fields", where)  # all of them can be written
+    if isinstance(words, str):
+        return Record(words, fields)
+    return Record(LineSentence(tuple(words), None, file_name(name), number), fields)
 
 
 def _write(
-    inputs: Iterable[str | Sentence],
+    inputs: Iterable[str | Sentence | Record],
     answers: Iterator[Prediction],
     handle: TextIO,
     shape: OutputFormat,
@@ -175,11 +197,12 @@ def _write(
             continue
         answer = next(answers)
         if shape is OutputFormat.jsonl:
-            handle.write(json.dumps(answer.to_json(), ensure_ascii=False) + "\n")
+            fields = given.fields if isinstance(given, Record) else {}
+            handle.write(json.dumps({**fields, **answer.to_json()}, ensure_ascii=False) + "\n")
         elif shape is OutputFormat.text:
             handle.write(_marked(answer, colours=colours) + "\n")
         elif answer.tokens:
-            write_conll([_with_tags(given, answer)], handle)
+            write_conll([_with_tags(_words(given), answer)], handle)
 
 
 def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:
