@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from maskedcrf.crf.layer import MaskedCRF, MaskMode
+from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.errors import ConstraintError
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import Constraints, MaskMode
 
 START, STOP = "<START>", "<STOP>"
 

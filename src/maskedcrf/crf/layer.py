@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from maskedcrf.crf import checks, dispatch, reference
 from maskedcrf.errors import ConstraintError
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
 
-MaskMode = Literal["train", "decode", "off"]
 Reduction = Literal["mean", "sum", "token_mean", "none"]
 Weighting = Literal["emission", "emission_transition", "lannoy"]
 _ILLEGAL = ("illegal", "illegal_start", "illegal_end")

@@ -8,14 +8,13 @@ from typing import Any
 
 import torch
 
-from maskedcrf.crf.layer import MaskMode
 from maskedcrf.data.demo import demo_corpus
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.deploy import report
 from maskedcrf.deploy.lattice import Lattice, draw, lattice
 from maskedcrf.tagger.scoring import Scores
 from maskedcrf.tagger.tagger import Tagger
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.training.run import train
 
 TRAININGS: dict[str, dict[str, Any]] = {

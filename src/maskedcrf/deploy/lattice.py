@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maskedcrf.crf.layer import MaskedCRF, MaskMode
+from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.tags.constraints import MaskMode
 from maskedcrf.tags.segments import segments
 
 Row = tuple[float, ...]

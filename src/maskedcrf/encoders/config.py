@@ -15,6 +15,10 @@ _DEFAULTS_BESIDE: dict[str, dict[str, Any]] = {
 """A pretrained encoder comes alone unless other parts are asked for by name."""
 
 
+Head = Literal["softmax", "crf"]
+"""What scores the tags on top of an encoder: each by itself, or paths of them."""
+
+
 class EncoderConfig(BaseModel):
     """Any subset of the parts is concatenated; an LSTM may run on top."""
 

@@ -21,15 +21,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from maskedcrf import __version__
-from maskedcrf.crf.layer import MaskMode
 from maskedcrf.data.files import written_whole
 from maskedcrf.encoders.build import load_encoder
-from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger.atomic import written_aside
 from maskedcrf.tagger.card import model_card
-from maskedcrf.tagger.model import Head, TaggerModel
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import SCHEMES, Scheme
 
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from maskedcrf.crf.layer import MaskedCRF, MaskMode
+from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.encoders.config import Head
 from maskedcrf.encoders.part import Features
 from maskedcrf.errors import MaskedCRFError
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import Constraints, MaskMode
 
 if TYPE_CHECKING:
     from maskedcrf.encoders.build import Encoder
-
-Head = Literal["softmax", "crf"]
 
 
 class TaggerModel(nn.Module):

@@ -11,7 +11,6 @@ from typing import Any, overload
 import torch
 
 from maskedcrf.crf import checks
-from maskedcrf.crf.layer import MaskMode
 from maskedcrf.data.jsonl import tokenise
 from maskedcrf.data.sentence import Sentence, in_context
 from maskedcrf.errors import DataError, MaskedCRFError
@@ -22,6 +21,7 @@ from maskedcrf.tagger.model import TaggerModel, known_device
 from maskedcrf.tagger.predict import Item, Question, Text
 from maskedcrf.tagger.results import Prediction
 from maskedcrf.tagger.scoring import Scores, score
+from maskedcrf.tags.constraints import MaskMode
 from maskedcrf.tags.scheme import Scheme
 
 

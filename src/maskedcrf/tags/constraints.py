@@ -14,13 +14,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedcrf.errors import ConstraintError
 from maskedcrf.tags.scheme import Bools, Pair, Scheme, TagMatrices
+
+MaskMode = Literal["train", "decode", "off"]
+"""Where a CRF keeps to its constraints: in training and decoding, in decoding only, nowhere."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

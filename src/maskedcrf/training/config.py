@@ -14,12 +14,11 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from maskedcrf.crf.layer import MaskMode
 from maskedcrf.data.gold import Policy
 from maskedcrf.data.reading import Format
-from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.errors import MaskedCRFError
-from maskedcrf.tagger.model import Head
+from maskedcrf.tags.constraints import MaskMode
 from maskedcrf.tags.scheme import Scheme
 
 Precision = Literal["auto", "float32", "bf16", "fp16"]
