@@ -37,9 +37,11 @@ os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a for
 class _Patience(event.Listener):  # type: ignore[misc]
     """Says once, before a silent half minute, what it is spent on; code that is on disk makes no such event."""
 
+    said = False
+
     def on_start(self, event_: Any) -> None:
-        if event_.data["dispatcher"].py_func.__module__.startswith(__package__):
-            event.unregister("numba:compile", self)
+        if not self.said and event_.data["dispatcher"].py_func.__module__.startswith(__package__):
+            self.said = True
             _LOGGER.warning("the CRF is compiled for this processor: up to a minute, the first time only")
 
     def on_end(self, event_: Any) -> None:
