@@ -40,7 +40,8 @@ class _Patience(event.Listener):  # type: ignore[misc]
     said = False
 
     def on_start(self, event_: Any) -> None:
-        if not self.said and event_.data["dispatcher"].py_func.__module__.startswith(__package__):
+        compiled = getattr(event_.data.get("dispatcher"), "py_func", None)  # anybody's, of any kind
+        if not self.said and str(getattr(compiled, "__module__", "")).startswith(__package__):
             self.said = True
             _LOGGER.warning("the CRF is compiled for this processor: up to a minute, the first time only")
 
