@@ -258,6 +258,20 @@ def test_span_probabilities_are_those_of_the_reference_at_any_range(size: int, s
     torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-200)
 
 
+def test_a_certain_segment_has_a_probability_of_at_most_one() -> None:
+    rows, size = 500, 41
+    emissions = torch.randn(rows, 3, size, generator=torch.Generator().manual_seed(0))
+    emissions[:, 1, 1] += 60
+    member = torch.arange(size) == 1
+    spans = torch.tensor([[row, 1, 2] for row in range(rows)])
+    free = (torch.zeros(size, size), torch.zeros(size), torch.zeros(size))
+    continues = torch.zeros(size, size, dtype=torch.bool)
+    mask = torch.ones(rows, 3, dtype=torch.bool)
+    found = cpu.span_probability(emissions, mask, *free, spans, member.expand(rows, -1), continues)
+    assert found.max() == 1
+    assert found.min() > 1 - 1e-6
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_gold_path_out_of_range_or_excluded_costs_infinitely_and_leaves_other_rows_alone(backend) -> None:
     emissions, tags, mask, *parameters = _lattice(5, 12, 9, masked=True)

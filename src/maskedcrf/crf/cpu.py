@@ -191,7 +191,7 @@ def span_probability(
     lattice, on = _arrays(emissions, transitions, start, end), _array(mask)
     asked = (_array(chances), _array(spans), bounds, _array(member), _array(continues), found.numpy())
     _share_rows(cpu_spans.span_rows, on, len(start), lattice[0], on, *lattice[1:], *asked)
-    return found
+    return found.clamp_(max=1.0)  # tags' chances in single precision may add up to a little more
 
 
 def _array(tensor: Tensor) -> Any:
