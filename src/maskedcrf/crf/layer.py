@@ -20,7 +20,7 @@ _ILLEGAL = ("illegal", "illegal_start", "illegal_end")
 
 
 class MaskedCRF(nn.Module):
-    """A distribution over the legal tag paths of each row of a batch.
+    """A linear-chain CRF in which illegal tag paths have no probability.
 
     >>> crf = MaskedCRF(["O", "B-PER", "I-PER"], scheme="BIO")
     >>> emissions = torch.tensor([[[1.0, 0.0, 5.0], [0.0, 0.0, 5.0]]])
@@ -28,16 +28,18 @@ class MaskedCRF(nn.Module):
     [[1, 2]]
 
     Everything is batch first: emissions (B, T, D), tags (B, T), and a Boolean mask (B, T) of any pattern, True
-    where a position is labelled; the lattice runs over those positions only, the others are not read.
-    Transitions are [from, to]. `allowed` (B, T, D), which every method takes, narrows the tags per position.
+    where a position is labelled; other positions are skipped and never read. Transitions are [from, to].
+    Every method takes `allowed` (B, T, D), which narrows the tags per position.
 
     Args:
         rules: a `Constraints`, or the list of tags together with `scheme`.
         scheme: the tagging scheme of the tags, by name or as a `Scheme`; None leaves every path legal.
-        mask: the paper's variants in one word. `train`: illegal paths are out of the loss and of every answer;
-            `decode`: out of the answers only; `off`: a conventional CRF.
-        backend: `auto`, or one of `reference`, `plain`, `cpu`, `gpu` by force.
-        weights: (D,) class weights, used by the loss as `weighting` says (the three ways of AllenNLP).
+        mask: one of the paper's variants. `train`: illegal paths are excluded from the loss and from every answer;
+            `decode`: from the answers only; `off`: a conventional CRF.
+        backend: `auto` chooses by device; `reference`, `plain`, `cpu` or `gpu` forces one.
+        weights: (D,) class weights, for the loss only.
+        weighting: what the weights multiply, in AllenNLP's three ways: the emissions of their tag (`emission`), also
+            the transitions from it (`emission_transition`), or each position's share of the loss (`lannoy`).
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class MaskedCRF(nn.Module):
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def restore_rules(self) -> None:
-        """Write the rules and the weights anew, beside the parameters: `to_empty` leaves any values in them."""
+        """Restore the rules and the class weights, which `to_empty` leaves undefined."""
         for name, values in self._fixed.items():
             known = self._buffers[name]
             if values is None or known is None:
@@ -109,8 +111,9 @@ class MaskedCRF(nn.Module):
     ) -> Tensor:
         """The loss: negative log-likelihood of `tags` (B, T), by default the mean over the rows.
 
-        Labels where the mask is off are not read (they may be -100). An illegal gold path raises an
-        `IllegalPathError` that names row, position and the two tags.
+        `reduction` is `mean`, `sum`, `token_mean` or `none` (one loss per row). Labels where the mask is off are not
+        read (they may be -100). An illegal gold path raises an `IllegalPathError` that names row, position and the two
+        tags.
         """
         checks.one_of(reduction, "reduction", Reduction)
         emissions, mask = self._prepare(emissions, mask, allowed)
@@ -252,10 +255,10 @@ class MaskedCRF(nn.Module):
         *,
         allowed: Tensor | None = None,
     ) -> list[Tensor]:
-        """Per row, (N,): exact P(this very segment is in the path) for each (start, end, type) of that row.
+        """Per row, (N,): exact P(exactly this segment is in the path) for each (start, end, type) of that row.
 
-        Positions count labelled ones, `end` is exclusive, so the segments of a decoded path fit as they are.
-        The segment must have exactly these borders: P is that of no longer and no shorter one.
+        Positions count only labelled tokens and `end` is exclusive, as in the segments of a decoded path. A longer or
+        shorter segment is another segment.
         """
         emissions, mask = self._prepare(emissions, mask, allowed)
         matrices = self.constraints.matrices

@@ -94,7 +94,7 @@ class Audit:
 
 
 def audit(gold: Iterable[Tags], predicted: Iterable[Tags], *, scheme: str | Scheme = "BIO") -> Audit:
-    """Legal and illegal, right and wrong: every predicted segment, counted per type."""
+    """How many predicted segments are legal or illegal, right or wrong, per type and in `total`."""
     scheme = Scheme.get(scheme)
     match = Pair.of(gold, predicted, scheme).match(scheme, "retain")
     kinds, legal, right = match.predicted.type_index, match.predicted.legal, match.correct

@@ -135,10 +135,10 @@ def evaluate(
     scheme: str | Scheme = "BIO",
     strategy: Strategy | Literal["both"] = "retain",
 ) -> Evaluation | dict[str, Evaluation]:
-    """The score of predicted tags against gold tags: a list of tags per sentence on either side.
+    """The score of predicted tags against gold tags, each given as one list of tags per sentence.
 
-    `strategy` is what is done with illegal predicted segments: `retain` (conlleval), `discard` (the paper's better
-    rule), `both` (a dict of the two), `seqeval` and `strict` (seqeval's default and strict mode, number for number).
+    `strategy` says what happens to illegal predicted segments: `retain` counts them, as conlleval does; `discard` drops
+    them; `both` gives a dict of the two. `seqeval` and `strict` give the numbers of seqeval's default and strict mode.
     """
     gold, predicted, scheme = list(gold), list(predicted), Scheme.get(scheme)
     if strategy == "both":

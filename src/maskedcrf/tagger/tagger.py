@@ -26,7 +26,7 @@ from maskedcrf.tags.scheme import Scheme
 
 
 class Tagger:
-    """A model that tags text and never leaves its scheme.
+    """A model that tags text and never outputs an illegal tag sequence.
 
     >>> tagger = Tagger.load("my-model")                                # doctest: +SKIP
     >>> tagger.predict("Ann flew to Oslo.").entities                    # doctest: +SKIP
@@ -66,12 +66,12 @@ class Tagger:
 
     @property
     def first_character(self) -> bool:
-        """Whether it learnt tokens cut to their first character, as those of other column files have to be then."""
+        """Whether it was trained on tokens cut to their first character; column files to be tagged need the same."""
         return bool(self.record.settings.get("data", {}).get("first_character"))
 
     @property
     def mask(self) -> MaskMode:
-        """The paper's variants in one word. A model trained with mask="off" may be switched to "decode" and back."""
+        """The paper's variant: "train", "decode" or "off". A model trained with "off" may be switched to "decode"."""
         return self.model.crf.mask_mode
 
     @mask.setter
@@ -111,16 +111,17 @@ class Tagger:
         gazetteer: Mapping[str, str] | None = None,
         batch_tokens: int | None = None,
     ) -> Iterator[Prediction]:
-        """A prediction for each text, in order, read and answered a buffer at a time.
+        """A prediction for each text, in order; texts are read a buffer at a time.
 
         Args:
-            texts: raw texts, lists of tokens or `Sentence`s, any number of them. Where the encoder has a context, a
-                `Sentence` is read with those next to it in its document; everything else stands alone.
-            probabilities: the exact probability of each entity.
+            texts: raw texts, lists of tokens or `Sentence`s, any number of them. An encoder with a context reads a
+                `Sentence` with its neighbours in the document; everything else stands alone.
+            probabilities: also the exact probability of each entity.
             nbest: also the n best paths, with their probabilities.
-            threshold: in place of the best path's entities, all with at least this probability, which may overlap.
-            fixed: for each text None, or tags the user knows: {token position: tag or tags}. Of one string, that alone.
-            gazetteer: names and their types, {"New York": "LOC"}: wherever a name occurs it gets its type.
+            threshold: instead of the best path's entities, all with at least this probability, which may overlap.
+            fixed: one entry per text, None or the tags you know: {token position: tag or tags}. With a single string,
+                `predict` takes that entry alone.
+            gazetteer: names and their types, {"New York": "LOC"}: every occurrence of a name gets its type.
             batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
         """
         question = Question(

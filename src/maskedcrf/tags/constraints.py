@@ -1,13 +1,4 @@
-"""Constraints: which tag may start, follow and end, as three Boolean arrays.
-
->>> rules = Constraints.from_scheme(["O", "B-LOC", "I-LOC"], "BIO")
->>> print(rules)
-from \\ to  O  B-LOC  I-LOC  end
-start      .      .      x
-O          .      .      x    .
-B-LOC      .      .      .    .
-I-LOC      .      .      .    .
-"""
+"""Constraints: which tag may start, follow and end, as three Boolean arrays."""
 
 from __future__ import annotations
 
@@ -28,10 +19,16 @@ MaskMode = Literal["train", "decode", "off"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Constraints:
-    """The legal paths over a list of tags. Combine two with `&`; narrow one with `forbid`.
+    """Which tag paths are legal. Combine two with `&`; exclude more transitions with `forbid`.
 
-    A tag that no legal path can use is named in a warning and taken out of the path space;
-    a constraint with no legal path at all is refused.
+    >>> print(Constraints.from_scheme(["O", "B-LOC", "I-LOC"], "BIO"))
+    from \\ to  O  B-LOC  I-LOC  end
+    start      .      .      x
+    O          .      .      x    .
+    B-LOC      .      .      .    .
+    I-LOC      .      .      .    .
+
+    A tag that no legal path can use is named in a warning and excluded; rules without any legal path are refused.
     """
 
     tags: tuple[str, ...]

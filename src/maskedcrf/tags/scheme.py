@@ -42,7 +42,7 @@ class TagMatrices(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheme:
-    """A table of prefixes; each pair is (from, to). Get a known one by name, or `define` your own."""
+    """Which prefix may follow which, as (from, to) pairs. `get` a built-in scheme by name, or `define` your own."""
 
     name: str
     start: frozenset[str]

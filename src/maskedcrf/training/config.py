@@ -126,7 +126,7 @@ class Settings(_Frozen):
     minimum_steps: int = Field(default=0, ge=0)
     """Train on until at least this many steps: `epochs = 5, minimum_steps = 10000` is the paper's rule."""
     patience: int | None = Field(default=None, ge=0)
-    """Stop after this many epochs without a better dev F1; 0 never stops. 8 without a transformer, else 0."""
+    """Stop after this many epochs with no better F1 or lower loss on dev; 0 never. 8 without a transformer, else 0."""
     batch: int = Field(default=32, ge=1)
     """Sentences a step."""
     batch_tokens: int = Field(default=16384, ge=1)
