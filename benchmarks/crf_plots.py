@@ -66,8 +66,9 @@ def write_page(results: Path) -> Path:
     """docs/benchmarks/index.md: how many times faster than the best peer of the same run, from the results files."""
     parts = [
         "# Speed",
-        "How many times faster than the fastest other library of the same run (`make bench`; written from "
-        "`benchmarks/results`). Shapes are sentences x tokens x tags, lengths ragged, float32.",
+        "How many times as long the fastest other library takes, in the same run. Rows are sentences x tokens x tags, "
+        "lengths ragged, float32. Columns are our backends: `cpu` (numba), `gpu` (Triton), `gpu graph` (the same in a "
+        "CUDA graph), `plain` (torch alone). `make bench` measures again and rewrites this page.",
     ]
     for source in sorted(results.glob("crf-*.json")):
         record = json.loads(source.read_text())
