@@ -401,7 +401,7 @@ def test_who_waits_for_the_compiler_is_told_once_and_nobody_else(tmp_path: Path)
         for _ in range(2)
     )
     assert first.stdout == second.stdout != ""
-    assert first.stderr == "the CRF is compiled for this processor: up to a minute, the first time only\n"
+    assert first.stderr == "compiling the CRF for this processor: up to a minute, this first time only\n"
     assert second.stderr == ""
 
 

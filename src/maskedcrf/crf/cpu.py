@@ -43,7 +43,7 @@ class _Patience(event.Listener):  # type: ignore[misc]
         compiled = getattr(event_.data.get("dispatcher"), "py_func", None)  # anybody's, of any kind
         if not self.said and str(getattr(compiled, "__module__", "")).startswith(__package__):
             self.said = True
-            _LOGGER.warning("the CRF is compiled for this processor: up to a minute, the first time only")
+            _LOGGER.warning("compiling the CRF for this processor: up to a minute, this first time only")
 
     def on_end(self, event_: Any) -> None:
         """Nothing to say."""
