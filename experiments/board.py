@@ -35,11 +35,13 @@ class Board:
     def shown(self) -> Iterator[None]:
         """Show it while the runs go on."""
         self.console.print(f"{len(self.runs) - len(self.scores)} runs to do, {len(self.scores)} in the results")
-        if not self.console.is_terminal:
+        if self.console.is_terminal:
+            with Live(get_renderable=self.table, console=self.console, refresh_per_second=2) as self._live:
+                yield
+        else:
             yield
-            return
-        with Live(get_renderable=self.table, console=self.console, refresh_per_second=2) as self._live:
-            yield
+        if left := len(self.runs) - len(self.scores) - len(self.errors):
+            self.console.print(f"{left} runs are left: the same command goes on with them")
 
     def note(self, run: Run, result: dict[str, Any] | BaseException | None) -> None:
         """A run has begun (None), failed, or ended."""

@@ -1,12 +1,16 @@
-"""What the commands here share: their folders, and one line in the place of a traceback where the input is bad."""
+"""What the commands here share: folders, processes, and one line in the place of a traceback where the input is bad."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import wraps
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 from maskedcrf.errors import MaskedCRFError
@@ -51,15 +55,38 @@ def minutes(text: str) -> float:
     return found
 
 
+def workers(jobs: int) -> ProcessPoolExecutor:
+    """Processes that run things side by side, and end when this one does, even if it is killed."""
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_watch_the_parent)
+
+
+def _watch_the_parent() -> None:
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 def command(main: Main) -> Main:
-    """The same; what is wrong with its input is said in one line, with exit code 2."""
+    """The same; what is wrong with its input is said in one line, with exit code 2, and being stopped in none."""
 
     @wraps(main)
     def told(given: Sequence[str] | None = None) -> int:
         try:
             return main(given)
+        except KeyboardInterrupt:
+            return 130
         except MaskedCRFError as error:
             print(f"error: {error}", file=sys.stderr)
+        except BrokenProcessPool:
+            print(
+                "error: a run was killed, perhaps for memory: try fewer --jobs; the finished ones are kept",
+                file=sys.stderr,
+            )
         except OSError as error:
             print(f"error: {error.filename or 'file'}: {error.strerror or error}", file=sys.stderr)
         return 2

@@ -12,14 +12,13 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from experiments.board import Board
-from experiments.command import command, minutes, parser_for, positive
+from experiments.command import command, minutes, parser_for, positive, workers
 from experiments.grid import (
     ENCODERS,
     FAMILY,
@@ -31,7 +30,7 @@ from experiments.grid import (
     informative_order,
 )
 from experiments.store import RESULTS, finished, put
-from maskedcrf.errors import DataError, MaskedCRFError
+from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
 TUNED = Path(__file__).parent / "tuned.json"
 """What `experiments.tune` found best on dev."""
@@ -146,10 +145,10 @@ Event = tuple[Run, dict[str, Any] | BaseException | None]
 """A run with its result or its error; with None it has only begun."""
 
 
-def in_processes(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Event]:
-    """Runs as they begin and end, `jobs` at a time; none is begun after the deadline."""
-    waiting = list(runs)
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+def in_processes(runs: Sequence[Run], jobs: int, budget: float, arguments: tuple[Any, ...]) -> Iterator[Event]:
+    """Runs as they begin and end, `jobs` at a time; none is begun after so many minutes."""
+    waiting, deadline = list(runs), time.monotonic() + 60 * budget
+    with workers(jobs) as pool:
         under_way: dict[Any, Run] = {}
         while waiting or under_way:
             while waiting and len(under_way) < jobs and time.monotonic() < deadline:
@@ -162,14 +161,17 @@ def in_processes(runs: Sequence[Run], jobs: int, deadline: float, arguments: tup
                 yield under_way.pop(done), done.exception() or done.result()
 
 
-def on_ray(runs: Sequence[Run], jobs: int, deadline: float, arguments: tuple[Any, ...]) -> Iterator[Event]:
-    """The same on a Ray cluster: the one of RAY_ADDRESS, or this machine."""
-    import ray
+def on_ray(runs: Sequence[Run], jobs: int, budget: float, arguments: tuple[Any, ...]) -> Iterator[Event]:
+    """The same on a Ray cluster: the one of RAY_ADDRESS, or this machine; the minutes begin when it is there."""
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError("--ray needs Ray: pip install 'maskedcrf[ray]'") from error
 
     ray.init(ignore_reinit_error=True, log_to_driver=False)
     gpus = ray.cluster_resources().get("GPU", 0)  # type: ignore[no-untyped-call]
     remote = ray.remote(num_cpus=1, num_gpus=gpus / jobs if gpus else 0)(execute)
-    waiting, under_way = list(runs), dict[Any, Run]()
+    waiting, under_way, deadline = list(runs), dict[Any, Run](), time.monotonic() + 60 * budget
     while waiting or under_way:
         while waiting and len(under_way) < jobs and time.monotonic() < deadline:
             run = waiting.pop(0)
@@ -193,9 +195,10 @@ def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
     missing = [run for run in ordered if run.name not in done]
     drive = on_ray if options.ray else in_processes
     arguments = (options.corpora, options.encoders, options.threads)
+    options.results.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is named before anything is trained
     board = Board(ordered, done)
     with board.shown():
-        for run, result in drive(missing, options.jobs, time.monotonic() + 60 * options.budget, arguments):
+        for run, result in drive(missing, options.jobs, options.budget, arguments):
             if isinstance(result, dict):
                 put(options.results, result)
             board.note(run, result)

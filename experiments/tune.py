@@ -16,13 +16,12 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from experiments.candidates import CANDIDATES
-from experiments.command import command, minutes, parser_for, positive
+from experiments.command import command, minutes, parser_for, positive, workers
 from experiments.grid import CHOSEN_WHOLE, HeadName, Run
 from experiments.run import TUNED, corpus_of, policy_of, settings_of, tuned
 from maskedcrf.data.files import written_whole
@@ -137,7 +136,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="only corpus/encoder names that contain this")
     parser.add_argument("--again", action="store_true", help="forget what was tried of these names, and try it again")
     options = parser.parse_args(given)
-    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+    with workers(options.jobs) as pool:
         return 1 if tune(options, pool) else 0
 
 

@@ -48,3 +48,4 @@ def test_without_a_terminal_each_finished_run_is_a_line(capsys: pytest.CaptureFi
     assert lines[0] == "4 runs to do, 0 in the results"
     assert "1/4 weibo/uer/BIO/1/crf/1: retain 61.25  (3 s)" in lines[1]
     assert "2/4 weibo/uer/BIO/1/mcrf/1: failed: no memory [left]" in lines[2]
+    assert lines[3] == "2 runs are left: the same command goes on with them"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
 from experiments import adapt, first, from_onnx, lexicon, page, run, tune
-from experiments.command import Main
+from experiments.command import Main, command
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +67,44 @@ def test_a_folder_may_be_named_by_its_variable(
     with pytest.raises(SystemExit):
         run.main(["small"])
     assert "/nowhere: no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [(KeyboardInterrupt(), 130, ""), (BrokenProcessPool(), 2, "error: a run was killed, perhaps for memory")],
+    ids=["stopped by hand", "a worker killed"],
+)
+def test_what_stops_a_command_leaves_no_traceback(
+    raised: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @command
+    def main(given: object) -> int:
+        raise raised
+
+    assert main(None) == code
+    error = capsys.readouterr().err
+    assert error.startswith(said)
+    assert error.count("\n") == bool(said)
+
+
+OUTLIVING = """
+import time
+from experiments.command import workers
+if __name__ == "__main__":
+    with workers(1) as pool:
+        pool.submit(time.time).result()
+        waiting = pool.submit(time.sleep, 60)
+        print("begun", flush=True)
+        waiting.result()
+"""
+
+
+def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "outliving.py"
+    script.write_text(OUTLIVING)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as begun:
+        assert begun.stdout is not None
+        assert begun.stdout.readline() == "begun\n"
+        begun.kill()
+        begun.communicate(timeout=20)  # its end comes when the last process that could write has ended

@@ -121,10 +121,28 @@ def test_runs_of_a_recipe_given_up_are_run_again_and_kept_until_then(
     assert [seconds[each.name] for each in with_old_ones] == ([1.0, 9.0, 1.0, 9.0] if ends else [1.0] * 4)
 
 
+def test_a_folder_of_results_that_cannot_be_is_named_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "in_processes", MagicMock(side_effect=AssertionError("trained")))
+    (tmp_path / "file").touch()
+    assert run.main(["demo", "--results", str(tmp_path / "file")]) == 2
+    assert f"error: {tmp_path / 'file'}: " in capsys.readouterr().err
+
+
+def test_without_ray_its_option_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert run.main(["demo", "--ray", "--results", str(tmp_path)]) == 2
+    assert "pip install 'maskedcrf[ray]'" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_the_command_runs_on_ray(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     command = [sys.executable, "-m", "experiments.run", "demo", "--only", "mcrf/1", "--ray", "--results", str(tmp_path)]
+    command += ["--budget", "0.01"]  # less than Ray takes to start
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 0, done.stderr
     assert set(finished(tmp_path)) == {"demo/demo/BIO/1/mcrf/1"}
