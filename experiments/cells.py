@@ -33,13 +33,14 @@ Cell = str | int | Number | Probability | Score | Comparison | None
 
 @dataclass(frozen=True)
 class Table:
-    """One table: its file's name, what it shows, its columns and rows, and what to know when reading it."""
+    """One table: its file's name, what it shows, its columns and rows, what to know when reading it, what it says."""
 
     key: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    answer: str = ""
 
 
 def text(cell: Cell) -> str:
@@ -69,7 +70,7 @@ def probability(value: float) -> str:
 _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: NOT_RUN,
     Number: lambda cell: format(cell.value, cell.form),
-    Probability: lambda cell: probability(cell.value),
+    Probability: lambda cell: probability(cell.value).removeprefix("p ").removeprefix("= "),  # its column says p
     Score: _score,
     Comparison: _comparison,
 }

@@ -100,7 +100,7 @@ EXTRA: dict[str, Callable[[str], Corpus]] = {
 NAMES = {
     "people": "People's Daily",
     "reviews": "reviews of books and hotels",
-    "sentences": "sentences of many kinds",
+    "sentences": "English sentences of many kinds (nlp-corpus)",
     "pos": "parts of speech",
     "chunks": "CoNLL2003's chunks",
 }

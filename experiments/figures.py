@@ -330,7 +330,7 @@ def figure_1(evidence: Evidence) -> str:
     """The paper's Figure 1 as SVG: emissions that like the CRF's path best and the legal one next."""
     printed = evidence.paper["tables"]["fig_paths"]
     tags = ["O", *sorted(({*printed["CRF"], *printed["MCRF"]} | {"B-ORG"}) - {"O"}, key=lambda tag: (tag[2:], tag))]
-    crf = MaskedCRF(tags, scheme="BIO")
+    crf = MaskedCRF(tags, scheme="BIO", backend="reference")  # nothing to compile for one sentence
     for scores in crf.parameters():
         torch.nn.init.zeros_(scores)
     emissions = torch.zeros(len(printed["tokens"]), len(tags))
@@ -345,10 +345,17 @@ FIGURES: dict[str, tuple[Callable[[Evidence, Any], Any], str]] = {
         "What each step of the paper's order is worth on each corpus, ours beside the paper's; each panel has its own "
         "scale.",
     ),
-    "matrix": (matrix, "The masked transition matrix (the paper's Figure 2), with start and end."),
+    "matrix": (
+        matrix,
+        "The masked transition matrix (the paper's Figure 2), with start and end: what is shaded red is illegal.",
+    ),
     "losses": (losses, "Dev loss of CRF and MCRF (the paper's Figure 3): mean and range over the seeds."),
     "schemes": (schemes, "BIO and BIOES (the paper's Figure 4): dev F1 of each run, and the mean."),
     "encoders": (encoders, "Encoders on CoNLL2003: what MCRF gains against how much of the CRF's output is illegal."),
-    "reliability": (reliability, "Stated probability of predicted segments against the share that is right."),
+    "reliability": (
+        reliability,
+        "Stated probability of predicted segments against the share that is right; a larger point stands for more "
+        "segments, and there is none for fewer than five.",
+    ),
     "when": (when, "When masking in training pays: one point a setting, with its standard error over the seeds."),
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.candidates import ADAPTED, CHINESE_TEXTS, ENGLISH_TEXTS, STARTS, parts_of
+from experiments.candidates import ADAPTED, STARTS, parts_of
 from experiments.cells import NOT_THERE, Cell, Number, Table
 from experiments.extra import NAMES as EXTRA_NAMES
 from experiments.grid import (
@@ -23,7 +23,7 @@ from experiments.grid import (
     OF_THE_PAPERS_SIZE,
     WITH_DEV,
 )
-from experiments.reading import CORPORA, Score, Setting, main_setting, paper_score
+from experiments.reading import CORPORA, Score, Setting, paper_score
 from experiments.run import tuned
 from experiments.statistics import Evidence
 from experiments.tune import FINALISTS, SEEDS, Tried, by_settings
@@ -39,64 +39,61 @@ ABOUT: dict[str, str] = {
 
 
 def how_far(evidence: Evidence) -> Table:
-    """The paper's best and mean, our main row's, and those of the encoders that come nearer."""
+    """Of each corpus the paper's best and mean, those of the main table's encoder, and of those that come nearer."""
     rows: list[tuple[Cell, ...]] = []
     alike: Shorts = {}
     anyhow: Shorts = {}
     for corpus in sorted(MAIN, key=list(CORPORA).index):
         mark = paper_score(evidence.paper, corpus, "MCRF-training")
-        main = evidence.results.score(main_setting(corpus), "MCRF-training")
-        encoders = [OF_THE_PAPERS_SIZE[corpus]] if corpus in OF_THE_PAPERS_SIZE else []
-        encoders += [encoder for name, encoder in LEVEL if name == corpus]
-        if not encoders:
-            rows.append((CORPORA[corpus], mark, main, *(NOT_THERE,) * 4))
-        scores = [(main, True)]
-        for encoder in encoders:
+        scores: list[tuple[Score | None, bool]] = []
+        for encoder in [encoder for name, encoder in SET_BESIDE if name == corpus]:
             ours = evidence.results.score(Setting(corpus, encoder), "MCRF-training")
             parts, more, tried = chosen(corpus, encoder)
             scores.append((ours, more == NOT_THERE))
-            rows.append((str(Setting(corpus, encoder)), mark, main, ours, parts, more, tried))
+            rows.append((str(Setting(corpus, encoder)), ours, ours.runs if ours else None, mark, parts, more, tried))
         alike[CORPORA[corpus]] = nearest(short_of(mark, ours) for ours, same in scores if same)
         anyhow[CORPORA[corpus]] = nearest(short_of(mark, ours) for ours, _ in scores)
-    columns = ("", "paper (BERT-base)", "ours, main tables", "ours", "encoder", "knows more by", "tried")
-    note = (
-        "Test F1 of MCRF-training: best (mean ± standard deviation). *Tuned*: encoder and training chosen together on "
-        "dev, where the main tables miss the paper's figures (recipes: under Settings). *Knows more*: what the paper's "
-        "taggers did not have; such a row is not like for like. Tags of other corpora, or of words and parts of speech "
-        "(`experiments.extra`), are those of a tagger that it begins with; with dev, the recipe is trained once more "
-        "on train and dev together and its last epoch kept; five taggers are averaged, which makes a CRF again "
-        "(`experiments.committee`) with five times the parameters. Within a row dev alone chose; which "
-        "row is nearest was seen on test, and rows were added when the test scores of earlier ones were known.\n\n"
-        f"- Rows that know nothing more: {verdict(alike, 'best')} {verdict(alike, 'mean')}\n"
-        f"- All rows: {verdict(anyhow, 'best')} {verdict(anyhow, 'mean')}\n"
-        "- For CoNLL2003 the authors print one figure, which counts as the best.\n\n"
+    columns = ("", "ours", "seeds", "paper (BERT-base)", "encoder", "has what the paper's had not", "tried")
+    answer = (
+        f"- Like for like, the encoder's size apart: {verdict(alike, 'best')} {verdict(alike, 'mean')}\n"
+        f"- With all that helped: {verdict(anyhow, 'best')} {verdict(anyhow, 'mean')}"
     )
-    return Table("how_far", "How near to the paper's level", columns, tuple(rows), note)
+    note = (
+        "Test F1 of MCRF-training: best (mean ± standard deviation); for CoNLL2003 the authors print one figure, taken "
+        "as the best. *Tuned*: encoder and training chosen together on dev (under Settings), where the main tables "
+        "miss the paper's figures. *Tags*: it begins with a tagger of these. *Other texts*: its encoder has also read "
+        "texts that are not of the corpus. *Dev*: the recipe is trained once more on train and dev, and its last epoch "
+        "kept. *Five taggers*: their scores averaged, which makes one CRF with five times the parameters. Dev alone "
+        "chose among the recipes of a row; but rows, and recipes within them, were added when the test scores of "
+        "earlier ones were known, and which row is nearest was seen on test."
+    )
+    return Table("how_far", "The nearest recipes", columns, tuple(rows), note, answer)
+
+
+SET_BESIDE = (*MAIN.items(), *OF_THE_PAPERS_SIZE.items(), *LEVEL)
+"""Corpora and encoders that stand beside the paper's figures."""
 
 
 def chosen(corpus: str, encoder: str) -> tuple[Cell, Cell, Cell]:
-    """The encoder that tuning took, what it knows more by than the paper's, and how many recipes were tried."""
-    entry = tuned().get(f"{corpus}/{FAMILY.get(encoder, encoder)}")
-    if entry is None:
-        return None, None, None
+    """The encoder that tuning took, what it has that the paper's had not, and how many recipes were tried."""
+    entry = tuned().get(f"{corpus}/{FAMILY.get(encoder, encoder)}", {"settings": {}, "tried": []})
     settings = {**ENCODERS[encoder], **entry["settings"]}
-    return (
-        parts_of(settings["encoder"]),
-        ", ".join(knows(encoder, settings)) or NOT_THERE,
-        len(by_settings(entry["tried"])),
-    )
+    if "encoder" not in settings:
+        return None, None, None
+    more = ", ".join(has_more(Setting(corpus, encoder), settings)) or NOT_THERE
+    return parts_of(settings["encoder"]), more, len(by_settings(entry["tried"]))
 
 
-def knows(encoder: str, settings: Mapping[str, Any]) -> list[str]:
-    """What a tagger has that the paper's had not, encoders apart."""
+def has_more(setting: Setting, settings: Mapping[str, Any]) -> list[str]:
+    """What a tagger has that the paper's had not, the size of its encoder apart."""
     parts = settings["encoder"]
     adapted = ADAPTED.get(Path(parts.get("transformer") or "").name)
     found = [f"tags of {' and '.join(seen_by(settings['start']))}"] if "start" in settings else []
     found += ["a lexicon"] if "lexicon" in parts else []
-    found += ["other texts"] if adapted and not {*adapted.texts} <= {*CHINESE_TEXTS, *ENGLISH_TEXTS} else []
+    found += ["other texts"] if adapted and {*adapted.texts} - {setting.corpus} else []
     found += ["the sentences around"] if "context" in parts else []
-    found += ["dev"] if encoder in WITH_DEV else []
-    return found + (["being five"] if encoder in COMMITTEES else [])
+    found += ["dev"] if setting.encoder in WITH_DEV else []
+    return found + (["five taggers"] if setting.encoder in COMMITTEES else [])
 
 
 def best_on_dev(corpus: str) -> Setting | None:
@@ -122,7 +119,11 @@ def ingredients(_: Evidence) -> Table:
             rows.append((parts_of({"transformer": f"{{folder}}/{name}"}), f"`{encoder}`, {grown}{first}"))
     used = {part.split("-")[0] for encoder in taken for part in parts_of(encoder).split("+")}
     rows += [(part, said) for part, said in ABOUT.items() if part in used]
-    return Table("parts", "What the encoders are made of", ("part", "what it is"), tuple(rows or [("all", None)]))
+    note = (
+        "Of People's Daily and of the English sentences, what shares a run of twelve characters or of five words with "
+        "dev or test was left out (`experiments.extra`); the reviews were not searched."
+    )
+    return Table("parts", "What the encoders are made of", ("part", "what it is"), tuple(rows or [("all", None)]), note)
 
 
 def seen_by(start: str) -> list[str]:
@@ -164,9 +165,8 @@ def without_the_cut(evidence: Evidence) -> Table:
     columns = ("", "sentences cut", "ours, all of test", "ours, without them", "paper (BERT-base)")
     note = (
         "Test F1 of MCRF-training: best (mean ± standard deviation). The authors' code cuts a sentence at 128 pieces, "
-        "and gold behind the cut does not count; we cut nothing. Here such sentences are left out whole, ours only: "
-        "the paper's figures are as printed. MSRA is not here: by the paper's own counts of segments its long "
-        "sentences were split, not cut."
+        "and gold behind the cut does not count; we cut nothing. Here we leave such sentences out whole; the paper's "
+        "figures are as printed. By its own counts of segments, MSRA's long sentences were split, not cut."
     )
     return Table("without_the_cut", "Without the sentences that the authors' code cuts", columns, tuple(rows), note)
 
@@ -249,12 +249,11 @@ def tuning(_: Evidence) -> Table:
     columns = ("", "tried", "best", "median", "worst", "taken: mean", "seeds", "taken")
     note = (
         "Dev F1 of a plain CRF, illegal segments retained, so that the choice favours the baseline if anything; of "
-        "*tuned*, which no table sets against a plain CRF, dev F1 of MCRF-training, its recipes drawn from where a "
-        "first sweep of 70 had been best on dev, then varied about the best of those. Each "
-        f"candidate was run once (seed {SEEDS[0]}: best, median, worst); where more seeds are given, the best "
-        f"{FINALISTS} of all so far ran again with seeds {' and '.join(map(str, SEEDS[1:]))}, and the best mean was "
-        "taken. No table uses these seeds; all heads, schemes and shares of train then use what was taken. Test had "
-        "no part in the choice. Every run but those of the first sweep is in `experiments/tuned.json`."
-        f"{cut}"
+        "*tuned*, which no table sets against a plain CRF, of MCRF-training: its recipes vary the best of a first "
+        f"sweep of 70. Each candidate was run once (seed {SEEDS[0]}: best, median, worst); where more seeds are given, "
+        f"the best {FINALISTS} ran again with seeds {' and '.join(map(str, SEEDS[1:]))}, and the best mean was taken. "
+        "No table uses these seeds; all heads, schemes and shares of train use what was taken. Of the candidates dev "
+        "chose, never test; but some of *tuned* were thought of when the test scores of earlier ones were known. Every "
+        f"run but those of the first sweep is in `experiments/tuned.json`.{cut}"
     )
     return Table("tuning", "Settings", columns, tuple(rows or [("all", *[None] * 7)]), note)

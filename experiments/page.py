@@ -16,14 +16,14 @@ from pathlib import Path
 
 from experiments.beyond import beyond_tables, claims_table
 from experiments.cells import NOT_THERE, Cell, Table, as_csv, latex, markdown, probability
-from experiments.claims import ELSEWHERE, all_claims, mean_gain, paper_gain
+from experiments.claims import ELSEWHERE, Verdict, all_claims, judge, mean_gain, paper_gain
 from experiments.command import command, folder, parser_for
 from experiments.figures import figure_1, write_figures
-from experiments.grid import FEWEST_STEPS, MAIN
+from experiments.grid import FEWEST_STEPS, MAIN, Run
 from experiments.level import best_on_dev
 from experiments.reading import CORPORA, VARIANTS, Results, main_setting, paper_score, ratios, read_paper
 from experiments.run import superseded
-from experiments.statistics import FEWEST_SEEDS, LEVEL, TRIALS, Evidence, over_corpora
+from experiments.statistics import Evidence, over_corpora
 from experiments.store import RESULTS
 from experiments.tables import paper_tables, wrong_ratios
 from maskedcrf.data.corpora import CORPORA as KNOWN
@@ -39,6 +39,8 @@ FIGURES_OF = {
     "when": "when",
 }
 """The figure that stands below each table."""
+NEARNESS = ("how_far", "without_the_cut", "levels", "scheme_inside", "parts", "tuning")
+"""The tables on the level that we reach, and how; the paper's comparisons need none of them."""
 NOT_DRAWN = {"losses": "Dev-loss curves", "schemes": "BIO and BIOES", "reliability": "Reliability diagrams"}
 
 
@@ -65,23 +67,24 @@ def compose(
 ) -> str:
     """The page as Markdown."""
     numbers = {label: table["number"] for label, table in evidence.paper["tables"].items()}
+    order, beyond = [[each for each in ours if (each.key == "significance") is first] for first in (True, False)]
     parts = [
         "# Does the paper hold?",
         f"<!-- Written by `make paper` from results {evidence.results.digest}: change those, not this. -->",
         introduction(evidence),
         in_short(evidence),
         NAMES,
-        markdown(claims),
-        _links(claims),
-        how_judged(),
-        *(section(table, shown) for table in ours[:1]),
+        section(claims, shown),
+        *(section(table, shown) for table in order),
         "## The paper's tables, ours beside",
         *(section(replace(table, title=f"{table.title} ({numbers[table.key]})"), shown, level=3) for table in theirs),
         "### The two pictures (Figures 1 and 2)",
         "![The CRF's path takes an illegal step; the masked CRF's does not](images/lattice.svg)",
         _figure("matrix", shown),
         "## Beyond the paper",
-        *(section(table, shown, level=3) for table in ours[1:]),
+        *(section(table, shown, level=3) for table in beyond if table.key not in NEARNESS),
+        "## How near to the paper's level",
+        *(section(table, shown, level=3) for table in beyond if table.key in NEARNESS),
         differences(),
         inconsistencies(evidence),
         "## Run it yourself\n\n"
@@ -107,69 +110,71 @@ def introduction(evidence: Evidence) -> str:
         corpora = {setting.corpus for setting in results.settings()}
         runs = [run for found in results.runs.values() for run in found.values()]
         hours = sum(run["seconds"] for run in runs) / 3600
+        trainings = sum(len(Run(**run["run"]).seeds) for run in runs)
         devices = Counter("an H200" if "H200" in run["signature"] else "a CPU" for run in runs)
         where = ", ".join(f"{count} on {device}" for device, count in devices.most_common())
-        state = f"{len(results)} trainings on {len(corpora)} corpora ({where}), {hours:.1f} hours in all."
-    return (
-        f"{source}, says that a CRF should know its tagging scheme's rules already in training. Here are its claims "
-        "with our verdicts, and the same where it did not look; then each of its tables and figures with ours beside. "
-        f"{state}"
-    )
+        state = (
+            f"From {len(results)} runs on {len(corpora)} corpora ({where}): {trainings} trainings of {hours:.1f} hours "
+            "in all, tuning apart."
+        )
+    return f"{source}, says that a CRF should know its tagging scheme's rules already in training. {state}"
 
 
 NAMES = (
-    "The rows: *tagger* is a softmax for each token, *CRF* a plain one; illegal segments are kept as a lenient reader "
-    "finds them (*retain*) or left out (*discard*). *MCRF-decoding* is the plain CRF with the mask in decoding "
-    "alone, *MCRF-training* has it in training too. The encoders: `uer` is a Chinese RoBERTa of two layers, `minilm` "
-    "MiniLM-L6, `bert-zh` a Chinese BERT-base, `lstm1` an LSTM over words of its own, `glove` and `chars` word vectors "
-    "and a character CNN below it."
+    "**Rows.** *Tagger*: a softmax for each token; *CRF*: a plain one; of both, illegal segments are kept as a lenient "
+    "reader finds them (*retain*) or dropped (*discard*). *MCRF-decoding*: the plain CRF, its decoding masked. "
+    "*MCRF-training*: masked in training too.\n\n"
+    "**Encoders.** `uer`: a Chinese RoBERTa of two layers; `minilm`: MiniLM-L6; `bert-zh`: a Chinese BERT-base; "
+    "`lstm1`, `lstm2`: LSTMs over word vectors that begin at random; `glove`, `chars`: GloVe and a character CNN below "
+    "them."
 )
+
+
+ANSWERS: dict[Verdict, str] = {"holds": "shown", "not shown": "not shown", "fails": "contradicted"}
 
 
 def in_short(evidence: Evidence) -> str:
     """What MCRF-training gains over a CRF's raw output, and over a mask in decoding alone; in every place measured."""
     places = {"with the small encoders of the main tables": {}, **ELSEWHERE}
-
-    def said(baseline: str) -> str:
-        found = {where: evidence.gains(baseline, "MCRF-training", **asked) for where, asked in places.items()}
-        known = {where: (gains, over_corpora(gains)) for where, gains in found.items() if gains}
-        return ", ".join(
-            f"{mean_gain(gains.values()):+.2f} {where} ({probability(p_value)}, {len(gains)} corpora)"
-            for where, (gains, p_value) in known.items()
-            if p_value is not None
-        )
-
-    over = {baseline: said(baseline) for baseline in ("CRF-retain", "MCRF-decoding")}
-    if not all(over.values()):
+    verdicts: dict[str, dict[str, Verdict]] = {"CRF-retain": {}, "MCRF-decoding": {}}
+    rows: list[tuple[Cell, ...]] = []
+    for where, asked in places.items():
+        row: list[Cell] = [where]
+        for baseline, found in verdicts.items():
+            gains = evidence.gains(baseline, "MCRF-training", **asked)
+            p_value = over_corpora(gains)
+            found[where] = judge(gains, p_value)
+            row.append(f"{mean_gain(gains.values()):+.2f}, {probability(p_value)}" if p_value is not None else None)
+        rows.append((*row, _signed({setting.corpus: each.difference for setting, each in gains.items()}, ".2f")))
+    reached = {verdict for found in verdicts.values() for verdict in found.values()}
+    if "not run" in reached:
         return ""
+    answer = "Yes." if reached == {"holds"} else "In part." if "holds" in reached else "No."
+    columns = ("MCRF-training gains in test F1", "over CRF-retain", "over MCRF-decoding", "the latter by corpus")
     return (
-        f"**In short.** Over a CRF's output as it is, MCRF-training gains {over['CRF-retain']}. Over a mask in "
-        f"decoding alone, which any trained CRF can be given, it gains {over['MCRF-decoding']}. The first is what "
-        "keeping illegal paths out is worth; the second, what the paper adds."
+        f"**{answer}** Keeping illegal paths out of a CRF's output pays: {_where(verdicts['CRF-retain'])}. What the "
+        "paper adds is to mask the training and not the decoding alone, which any trained CRF can be given. That this "
+        f"pays is {_where(verdicts['MCRF-decoding'])}.\n\n"
+        f"{markdown(Table('in_short', '', columns, tuple(rows)))}\n"
+        "A plain CRF's epoch was chosen by its unmasked output on dev, which may favour MCRF-training."
     )
 
 
-def how_judged() -> str:
-    """What the verdicts mean."""
-    return (
-        f"*Holds*: significant at {LEVEL:g} over the corpora, and no corpus is significantly against it; of a claim "
-        "with ≥, only the latter. *Not shown*: no difference beyond chance, which with few seeds or corpora does not "
-        "prove that there is none. *Fails*: significantly the other way, on average or on some corpus. *Not run*: "
-        f"fewer than {FEWEST_SEEDS} seeds. Of two rows on one corpus the p-value is the larger of approximate "
-        f"randomisation over sentences ({TRIALS:,} trials, each swapped in all seeds at once) and Student's t over "
-        "seeds; over "
-        "corpora, which weigh the same, the larger of swapping sentences in all of them and of swapping the two sides "
-        "of runs with the same seed. Claims that are not about two rows (the gain's parts, losses, shares, gains with "
-        "less data) have the p of the runs alone. Each p is of its claim, not corrected for the number of claims. "
-        "Illegal segments count as *rarely right* where dropping them raises F1, which is where the share that is "
-        "right lies below F1 / 2."
-    )
+def _where(verdicts: Mapping[str, Verdict]) -> str:
+    """Where something is shown, where not, and where the reverse."""
+    groups = {
+        said: [where for where, found in verdicts.items() if found == verdict] for verdict, said in ANSWERS.items()
+    }
+    if len(groups["shown"]) == len(verdicts):
+        return "shown in every setting"
+    return "; ".join(f"{said} {' and '.join(places)}" for said, places in groups.items() if places)
 
 
 def section(table: Table, shown: Mapping[str, str], *, level: int = 2) -> str:
-    """A table under its title, with its files, its note and its figure."""
+    """A table under its title and what it says, with its note, its files and its figure."""
     figure = _figure(FIGURES_OF.get(table.key, ""), shown)
-    parts = [f"{'#' * level} {table.title}", markdown(table), f"{table.note} {_links(table)}", figure]
+    note = f"{table.note} {_links(table)}"
+    parts = [f"{'#' * level} {table.title}", table.answer, markdown(table), note, figure]
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
@@ -202,15 +207,15 @@ def differences() -> str:
         "- **Ontonotes** needs a licence; its cells are *not run*.\n"
         "- **Sentences.** MSRA's train has other sentence breaks than the paper's (the text is the same, and the test "
         "sentences are the paper's). Long sentences are not cut: every gold entity counts. The authors' code cuts at "
-        "128 pieces and does not count what it loses; a table above shows our scores without the sentences concerned.\n"
+        "128 pieces and does not count what it loses; under the level are our scores without the sentences concerned.\n"
         "- **Training.** Batch, epochs and rates were tuned on dev (the table of settings), with a warm-up, and on a "
         f"tenth of train at least {FEWEST_STEPS} steps; the paper's batches are of 32, for 5 epochs or 10,000 steps. "
         "The epoch kept is the best on dev with illegal segments retained, also for the rows that discard them or mask "
         "the decoding of the same model; that may favour MCRF-training, whose own reading is the one that chooses.\n"
-        "- **Start and end.** The paper's rules are for transitions alone; ours say how a sentence may begin and end. "
-        "The table of start and end rules shows what that is worth in decoding.\n"
+        "- **Start and end.** The paper's rules are for transitions alone; ours say how a sentence may begin and end.\n"
         "- **Exclusion** instead of a large negative constant: an illegal path has no probability at all.\n"
-        "- **Seeds.** Five in the main tables, three for BIOES, a tenth of train and encoders; the paper has ten."
+        "- **Seeds.** Five in the main tables, three for BIOES, a tenth of train and encoders, three to ten of the "
+        "nearest recipes; the paper has ten."
     )
 
 
@@ -254,8 +259,8 @@ def _implied(corpus: str, evidence: Evidence, *, kinds: Sequence[str] = ("legal"
     return float(200 * right / (found + dev.counts[0].entities))
 
 
-def _signed(gains: Mapping[str, float | None]) -> str:
-    return ", ".join(f"{CORPORA[corpus]} {gain:+.1f}" for corpus, gain in gains.items() if gain is not None)
+def _signed(gains: Mapping[str, float | None], form: str = ".1f") -> str:
+    return ", ".join(f"{CORPORA[corpus]} {gain:+{form}}" for corpus, gain in gains.items() if gain is not None)
 
 
 def _names(corpora: Iterable[str]) -> str:

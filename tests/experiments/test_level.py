@@ -10,13 +10,13 @@ from synthetic_results import entry, synthetic
 
 from experiments import level
 from experiments.candidates import CANDIDATES, parts_of
-from experiments.grid import LEVEL, OF_THE_PAPERS_SIZE, Run
+from experiments.grid import LEVEL, MAIN, OF_THE_PAPERS_SIZE, Run
 from experiments.level import (
     best_on_dev,
+    has_more,
     how_far,
     in_words,
     ingredients,
-    knows,
     scheme_inside,
     short_of,
     tuning,
@@ -52,18 +52,13 @@ def _tuned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     given = evidence(*(Run("weibo", "tuned", "mcrf", seed) for seed in (1, 2)))
     rows = {row[0]: row[1:] for row in how_far(given).rows}
-    paper, main, ours, encoder, more, tried = rows["Weibo, tuned"]
-    assert paper == Score(72.4, 66.5)
-    assert main == given.results.score(Setting("weibo", "uer"), "MCRF-training")
+    ours, *rest = rows["Weibo, tuned"]
     assert isinstance(ours, Score)
-    assert ours.runs == 2
-    assert encoder == "uer+words+lstm1"
-    assert more == "-"
-    assert tried == 3
-    assert rows["Weibo, tuned+msra"][2:] == (None,) * 4
-    assert rows["MSRA, tuned"][2:] == (None,) * 4
-    assert rows["ATIS"][2:] == ("-",) * 4
-    assert len(rows) == len(LEVEL) + len(OF_THE_PAPERS_SIZE) + 2
+    assert rest == [2, Score(72.4, 66.5), "uer+words+lstm1", "-", 3]
+    main = given.results.score(Setting("weibo", "uer"), "MCRF-training")
+    assert rows["Weibo, uer"] == (main, 5, Score(72.4, 66.5), "uer", "-", 0)
+    assert rows["Weibo, tuned+msra"] == (None, None, Score(72.4, 66.5), None, None, None)
+    assert len(rows) == len(LEVEL) + len(OF_THE_PAPERS_SIZE) + len(MAIN)
 
 
 def test_rows_that_know_more_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +70,7 @@ def test_rows_that_know_more_are_counted_apart(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(level, "tuned", lambda: {name: {"settings": each, "tried": []} for name, each in whole.items()})
     reached = {"bert-zh": Score(60.0, 60.0), "tuned+bert": Score(72.4, 66.0)}
     monkeypatch.setattr(Results, "score", lambda _, setting, variant: reached.get(setting.encoder))
-    alike, anyhow, *_ = [line for line in how_far(given).note.splitlines() if line.startswith("- ")]
+    alike, anyhow = how_far(given).answer.splitlines()
     assert "Weibo (12.4 short)" in alike
     assert "best is reached on Weibo" in anyhow
     assert "Weibo (0.5 short)" in anyhow.partition("mean")[2]
@@ -88,15 +83,16 @@ def test_rows_that_know_more_are_counted_apart(monkeypatch: pytest.MonkeyPatch) 
         (
             "conll2000/tuned+more",
             "tuned+more+dev+five",
-            ["tags of parts of speech", "other texts", "dev", "being five"],
+            ["tags of parts of speech", "other texts", "dev", "five taggers"],
         ),
         ("conll2000/tuned+more", "tuned+more", ["tags of parts of speech", "other texts"]),
-        ("conll2003/tuned", "tuned", ["the sentences around"]),
-        ("conll2000/tuned", "tuned", []),
+        # Train of the other corpora is text that the paper's encoder was not given, either.
+        ("conll2003/tuned", "tuned", ["other texts", "the sentences around"]),
+        ("conll2000/tuned", "tuned", ["other texts"]),
     ],
 )
 def test_what_a_committed_recipe_knows_more_is_named(name: str, encoder: str, expected: list[str]) -> None:
-    assert knows(encoder, tuned()[name]["settings"]) == expected
+    assert has_more(Setting(name.split("/")[0], encoder), tuned()[name]["settings"]) == expected
 
 
 def test_the_encoder_that_dev_likes_best_stands_for_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,10 +118,10 @@ def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_ow
     monkeypatch.setattr(level, "tuned", lambda: TUNED | {"weibo/tuned+msra": entry})
     table = how_far(given)
     rows = {row[0]: row[1:] for row in table.rows}
-    assert rows["Weibo, tuned"][2] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
-    assert rows["Weibo, tuned+msra"][2] == given.results.score(Setting("weibo", "tuned+msra"), "MCRF-training")
+    assert rows["Weibo, tuned"][0] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
+    assert rows["Weibo, tuned+msra"][0] == given.results.score(Setting("weibo", "tuned+msra"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][3] == "uer-adapted+lstm1"
-    assert rows["Weibo, tuned+msra"][4] == "tags of MSRA"
+    assert rows["Weibo, tuned+msra"][4] == "tags of MSRA, other texts"
     said = "`uer-zh-L2-H512`, trained to guess hidden pieces of train of MSRA, Weibo, Resume, 20 times over"
     assert dict(ingredients(given).rows) == {"uer-adapted": said}
     assert "begun with msra-tagger-adapted, hidden 300" in in_words(entry["settings"])
@@ -180,9 +176,9 @@ def test_the_sentences_that_the_authors_cut_are_those_of_more_than_126_character
 
 
 def test_without_results_nothing_is_said_to_be_reached_or_missed() -> None:
-    note = how_far(Evidence(Results.of({}), read_paper())).note
-    assert "The paper's best is yet to be run against." in note
-    assert "short" not in note
+    answer = how_far(Evidence(Results.of({}), read_paper())).answer
+    assert "The paper's best is yet to be run against." in answer
+    assert "short" not in answer
 
 
 @pytest.mark.parametrize(
