@@ -81,7 +81,7 @@ def chosen(corpus: str, encoder: str) -> tuple[Cell, Cell, Cell]:
     if "encoder" not in settings:
         return None, None, None
     more = ", ".join(has_more(Setting(corpus, encoder), settings)) or NOT_THERE
-    return parts_of(settings["encoder"]), more, len(by_settings(entry["tried"]))
+    return parts_of(settings["encoder"]).replace("+", " + "), more, len(by_settings(entry["tried"]))
 
 
 def has_more(setting: Setting, settings: Mapping[str, Any]) -> list[str]:

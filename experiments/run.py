@@ -73,7 +73,6 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     from experiments.measure import initial_mass, measure
     from maskedcrf import Tagger, __version__
     from maskedcrf.data.splits import part_of
-    from maskedcrf.evaluation.compare import signature
 
     if threads:
         torch.set_num_threads(threads)
@@ -88,20 +87,10 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     members = [Tagger.train(train, dev, bar=False, **reading, **settings | {"seed": seed}) for seed in run.seeds]
     tagger = together(members)
     seconds = time.perf_counter() - started
-    where = torch.cuda.get_device_name() if tagger.model.device.type == "cuda" else platform.machine()
     return {
         "name": run.name,
         "run": run.as_dict(),
-        "signature": signature(
-            corpus=f"{run.corpus}/test",
-            share=run.share,
-            scheme=run.scheme,
-            encoder=run.encoder,
-            head=run.head,
-            seeds="+".join(map(str, run.seeds)),
-            device=where,
-            torch=torch.__version__,
-        ),
+        "signature": _signature(run, tagger),
         "version": __version__,
         "settings": _without_paths(settings, encoders),
         "seconds": round(seconds, 1),
@@ -112,6 +101,24 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
         "dev": measure(tagger, dev, corpus.scheme, run.head) if dev else None,
         "test": measure(tagger, corpus.test, corpus.scheme, run.head),
     }
+
+
+def _signature(run: Run, tagger: Any) -> str:
+    """What the run's numbers were measured on and with, in one line."""
+    import torch
+
+    from maskedcrf.evaluation.compare import signature
+
+    return signature(
+        corpus=f"{run.corpus}/test",
+        share=run.share,
+        scheme=run.scheme,
+        encoder=run.encoder,
+        head=run.head,
+        seeds="+".join(map(str, run.seeds)),
+        device=torch.cuda.get_device_name() if tagger.model.device.type == "cuda" else platform.machine(),
+        torch=torch.__version__,
+    )
 
 
 def policy_of(corpus: Any) -> str:

@@ -10,6 +10,7 @@ import pytest
 from synthetic_results import synthetic
 
 from experiments.claims import (
+    a_quarter,
     all_claims,
     always_legal,
     as_much_with_less,
@@ -84,6 +85,18 @@ def test_illegal_segments_that_are_mostly_right_fail_the_claim() -> None:
     found = rarely_right(evidence(lucky))
     assert found.verdict == "fails"
     assert "95.0 %" in found.ours
+
+
+@pytest.mark.parametrize(("illegal", "expected"), [(25, "not shown"), (5, "fails"), (60, "fails")])
+def test_a_quarter_of_the_false_positives_is_never_shown_but_may_fail(illegal: int, expected: str) -> None:
+    given = deepcopy(ENTRIES)
+    for place, entry in enumerate(given):
+        if entry["run"]["head"] == "crf":
+            # A little more or less, so that chance has a say.
+            wrong = illegal + place % 2 * 4 - 2
+            entry["dev"]["views"]["retain"] |= {"illegal_fp": wrong, "legal_fp": 100 - wrong}
+    assert a_quarter(evidence(given)).verdict == expected
+    assert a_quarter(evidence([])).verdict == "not run"
 
 
 def test_a_higher_loss_fails_the_claim() -> None:

@@ -54,7 +54,7 @@ def test_what_was_tuned_stands_beside_the_papers_and_the_rest_says_so() -> None:
     rows = {row[0]: row[1:] for row in how_far(given).rows}
     ours, *rest = rows["Weibo, tuned"]
     assert isinstance(ours, Score)
-    assert rest == [2, Score(72.4, 66.5), "uer+words+lstm1", "-", 3]
+    assert rest == [2, Score(72.4, 66.5), "uer + words + lstm1", "-", 3]
     main = given.results.score(Setting("weibo", "uer"), "MCRF-training")
     assert rows["Weibo, uer"] == (main, 5, Score(72.4, 66.5), "uer", "-", 0)
     assert rows["Weibo, tuned+msra"] == (None, None, Score(72.4, 66.5), None, None, None)
@@ -120,7 +120,7 @@ def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_ow
     rows = {row[0]: row[1:] for row in table.rows}
     assert rows["Weibo, tuned"][0] == given.results.score(Setting("weibo", "tuned"), "MCRF-training")
     assert rows["Weibo, tuned+msra"][0] == given.results.score(Setting("weibo", "tuned+msra"), "MCRF-training")
-    assert rows["Weibo, tuned+msra"][3] == "uer-adapted+lstm1"
+    assert rows["Weibo, tuned+msra"][3] == "uer-adapted + lstm1"
     assert rows["Weibo, tuned+msra"][4] == "tags of MSRA, other texts"
     said = "`uer-zh-L2-H512`, trained to guess hidden pieces of train of MSRA, Weibo, Resume, 20 times over"
     assert dict(ingredients(given).rows) == {"uer-adapted": said}
