@@ -18,9 +18,10 @@ from experiments import figures, page, run, store
 from experiments.beyond import significance_of_others
 from experiments.cells import Number, Probability, Table, as_csv, latex, markdown, text
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
+from experiments.level import ingredients, scheme_inside, tuning
 from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, Setting, main_setting, ratios, read_paper
 from experiments.statistics import Comparison, Evidence
-from experiments.tables import encoders, illegal_segments, main_scores, strategies, wrong_ratios
+from experiments.tables import corpora, encoders, illegal_segments, main_scores, strategies, wrong_ratios
 from maskedcrf import Constraints
 
 ROOT = Path(__file__).parents[2]
@@ -238,9 +239,13 @@ def test_a_readme_without_markers_stays_as_it_is() -> None:
     assert page.between_markers("text", "table") == "text"
 
 
-def test_the_committed_page_was_made_from_the_committed_results() -> None:
+def test_the_committed_page_was_made_from_the_committed_results_and_recipes() -> None:
     written = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
     assert f"from results {Results.read().digest}:" in written, "run `make paper`"
+    nothing = Evidence(NONE, PAPER)  # what needs no results is compared word for word
+    tables = [make(nothing) for make in (strategies, corpora, tuning, ingredients, scheme_inside)]
+    for part in (page.NAMES, page.differences(), page.inconsistencies(nothing), *map(markdown, tables)):
+        assert part in written, "run `make paper`"
 
 
 @pytest.mark.parametrize("head", ["softmax", "crf", "mcrf"])
