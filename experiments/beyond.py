@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from experiments.cells import NOT_RUN, NOT_THERE, Cell, Number, Probability, Table, number, probability, text
 from experiments.claims import LINKS, Claim
+from experiments.edges import edges, edges_in_training
 from experiments.grid import OF_THE_PAPERS_SIZE, WITHOUT_WEIGHTS
 from experiments.level import SET_BESIDE, how_far, ingredients, scheme_inside, tuning, without_the_cut
 from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
@@ -120,31 +121,6 @@ def illegal_mass(evidence: Evidence) -> Table:
         "weights would spend without the mask, which training gave them no reason to lower."
     )
     return Table("illegal_mass", "Illegal mass", columns, tuple(rows), note, answer if spent else "")
-
-
-def edges(evidence: Evidence) -> Table:
-    """What the rules for sentence start and end add to masked decoding."""
-    rows: list[tuple[Cell, ...]] = []
-    for scheme in ("BIO", "BIOES"):
-        found = evidence.gains(WITHOUT_EDGES, "MCRF-decoding", scheme=scheme)
-        for corpus, name in CORPORA.items():
-            setting = main_setting(corpus, scheme)
-            cells = evidence.results.cells(setting, WITHOUT_EDGES)
-            if scheme == "BIO" or cells:
-                illegal = ratios(cells)["illegal_over_total"] if cells else None
-                rows.append((f"{name}, {scheme}", found.get(setting), number(illegal, ".3f")))
-    columns = ("", "gain in test F1", "illegal segments in % without the edge rules")
-    settings = [main_setting(corpus, scheme) for corpus in CORPORA for scheme in ("BIO", "BIOES")]
-    changed = [any(row[1].differences) for row in rows if isinstance(row[1], Comparison)]
-    answer = (
-        "With these encoders the rules change no score: the few paths that they change (last column) hold the same "
-        "segments for a lenient reader, and hold them legally."
-    )
-    note = (
-        "The paper has rules for transitions alone. Gain of MCRF-decoding over the same model decoded with those, "
-        f"{seeds_of(evidence, settings)}; {CORRECTED} What the edge rules do in training was not tried apart."
-    )
-    return Table("edges", "Start and end rules", columns, tuple(rows), note, "" if any(changed) else answer)
 
 
 class Bins(NamedTuple):
@@ -305,6 +281,7 @@ def beyond_tables(evidence: Evidence) -> list[Table]:
         significance_of_others,
         illegal_mass,
         edges,
+        edges_in_training,
         calibration,
         when,
         how_far,

@@ -64,13 +64,14 @@ class Board:
     def table(self) -> Table:
         """A row a setting, a column a head: seeds done, under way and failed, and the mean test F1."""
         title = f"{len(self.scores)} of {len(self.runs)} runs done, {time.monotonic() - self.begun:.0f} s"
-        table = Table("", *HEADS, title=title)
+        columns = list(dict.fromkeys([*HEADS, *(run.head for run in self.runs)]))
+        table = Table("", *columns, title=title)
         cells: dict[str, dict[str, list[Run]]] = {}
         for run in self.runs:
             setting = run.name.rpartition(f"/{run.head}/")[0]
             cells.setdefault(setting, {}).setdefault(run.head, []).append(run)
         for setting, heads in cells.items():
-            table.add_row(setting, *(self._cell(heads.get(head, [])) for head in HEADS))
+            table.add_row(setting, *(self._cell(heads.get(head, [])) for head in columns))
         return table
 
     def _cell(self, runs: Sequence[Run]) -> str:

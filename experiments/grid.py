@@ -7,15 +7,23 @@ and discard, and the CRF's serves MCRF-decoding too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-HeadName = Literal["softmax", "crf", "mcrf"]
+from maskedcrf.tags.scheme import SCHEMES
+
+HeadName = Literal["softmax", "crf", "mcrf", "mcrf-open"]
 HEADS: dict[HeadName, dict[str, str]] = {
     "softmax": {"head": "softmax", "mask": "off"},
     "crf": {"head": "crf", "mask": "off"},
     "mcrf": {"head": "crf", "mask": "train"},
 }
+"""The paper's."""
+OPEN: HeadName = "mcrf-open"
+"""MCRF trained as in the paper, where rules are for transitions alone: a sentence may begin and end with any tag."""
+for _name in ("BIO", "BIOES"):
+    _anything = frozenset(SCHEMES[_name].prefixes)
+    SCHEMES[f"{_name}-OPEN"] = replace(SCHEMES[_name], name=f"{_name}-OPEN", start=_anything, end=_anything)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -38,6 +46,13 @@ class Run:
     def seeds(self) -> list[int]:
         """Those to train with: its own, or of a committee one a member, which no other run has."""
         return [1000 * self.seed + member for member in range(1, 6)] if self.encoder in COMMITTEES else [self.seed]
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What `Tagger.train` is told of scheme and head."""
+        if self.head == OPEN:
+            return {**HEADS["mcrf"], "scheme": f"{self.scheme}-OPEN", "output_scheme": f"{self.scheme}-OPEN"}
+        return {"scheme": self.scheme, "output_scheme": self.scheme, **HEADS[self.head]}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -179,6 +194,15 @@ def small_runs(seeds: Sequence[int]) -> Iterator[Run]:
                 yield Run(corpus, encoder, head, seed)
 
 
+def edges_runs(seeds: Sequence[int]) -> Iterator[Run]:
+    """MCRF trained without rules for start and end; in BIOES, of which no other group has such runs, with them too."""
+    for seed in seeds:
+        for corpus, encoder in WITHOUT_WEIGHTS.items():
+            yield Run(corpus, encoder, OPEN, seed)
+            for head in (OPEN, "mcrf"):
+                yield Run(corpus, encoder, head, seed, scheme="BIOES")
+
+
 OF_THE_PAPERS_SIZE: dict[str, str] = dict.fromkeys(("msra", "resume", "weibo"), "bert-zh")
 """An encoder of the paper's kind and size, where its weights can be had."""
 
@@ -223,6 +247,7 @@ def level_runs(seeds: Sequence[int]) -> Iterator[Run]:
 
 GROUPS: dict[str, tuple[Run, ...]] = {
     "small": tuple(small_runs(range(1, 6))),
+    "edges": tuple(edges_runs(range(1, 4))),
     "main": tuple(main_runs(range(1, 6))),
     "encoders": tuple(encoder_runs(range(1, 4))),
     "combined": tuple(combined_runs(range(1, 4))),

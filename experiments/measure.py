@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from maskedcrf import MaskedCRF, Tagger
+from experiments.grid import OPEN
+from maskedcrf import Constraints, MaskedCRF, Tagger
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, in_context
 from maskedcrf.evaluation.audit import audit
@@ -48,11 +49,10 @@ def emit(tagger: Tagger, sentences: Sequence[Sentence]) -> Iterator[Emitted]:
         yield Emitted(numbers, model.emissions(features).float(), features["mask"])
 
 
-def layer(tagger: Tagger, mask: str, *, open_edges: bool = False) -> MaskedCRF:
-    """The tagger's CRF with another mask; `open_edges` leaves out the rules for start and end, as the paper does."""
+def layer(tagger: Tagger, mask: str, rules: Constraints | None = None) -> MaskedCRF:
+    """The tagger's CRF with another mask, and other rules if given."""
     crf = tagger.model.crf
-    rules = crf.constraints.open() if open_edges else crf.constraints
-    twin = MaskedCRF(rules, mask=mask).to(tagger.model.device)  # type: ignore[arg-type]
+    twin = MaskedCRF(rules or crf.constraints, mask=mask).to(tagger.model.device)  # type: ignore[arg-type]
     twin.load_state_dict(crf.state_dict())
     return twin
 
@@ -80,25 +80,34 @@ def scores(gold: list[list[str]], predicted: list[list[str]], counts: np.ndarray
     return {"f1": f1, "correct": correct, "predicted": found, "gold": there, **cells, "errors": pack(errors(counts))}
 
 
-def views(tagger: Tagger, head: str) -> dict[str, tuple[MaskedCRF, str]]:
-    """How a trained model's paths are read: (layer, strategy) of each row it serves."""
+def views(tagger: Tagger, head: str, scheme: str) -> dict[str, tuple[MaskedCRF, str]]:
+    """How a trained model's paths are read: (layer, strategy) of each row it serves.
+
+    What is `open` is decoded without rules for start and end, as in the paper.
+    """
     if head == "mcrf":
         return {"training": (layer(tagger, "train"), "retain")}
+    if head == OPEN:
+        closed = Constraints.from_scheme(tagger.model.crf.tags, scheme)
+        return {
+            "training": (layer(tagger, "train", closed), "retain"),
+            "training-open": (layer(tagger, "train"), "retain"),
+        }
     off = layer(tagger, "off")
     found = {"retain": (off, "retain"), "discard": (off, "discard")}
     if head == "crf":
         found["decoding"] = (layer(tagger, "decode"), "retain")
-        found["decoding-open"] = (layer(tagger, "decode", open_edges=True), "retain")
+        found["decoding-open"] = (layer(tagger, "decode", tagger.model.crf.constraints.open()), "retain")
     return found
 
 
 def measure(tagger: Tagger, sentences: Sequence[Sentence], source: str, head: str) -> dict[str, Any]:
     """All that one split says of the tagger."""
     batches = list(emit(tagger, sentences))
-    scheme = tagger.scheme.name
+    scheme = tagger.scheme.name.removesuffix("-OPEN")
     gold = gold_tags(sentences, source, scheme)
     found: dict[str, Any] = {"views": {}}
-    for name, (crf, strategy) in views(tagger, head).items():
+    for name, (crf, strategy) in views(tagger, head, scheme).items():
         predicted = predicted_tags(crf, batches, len(sentences))
         counts = count_sentences(gold, predicted, scheme=scheme, strategy=strategy)
         found["gold"] = pack(counts[:, 2:])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.grid import MAIN, HeadName
+from experiments.grid import MAIN, OPEN, HeadName
 from experiments.measure import counts_of, unpack
 from experiments.store import RESULTS, finished
 
@@ -25,7 +25,13 @@ VARIANTS: dict[str, tuple[HeadName, str]] = {
 }
 """The paper's six rows: which training serves each, and how its paths are read."""
 WITHOUT_EDGES = "MCRF-decoding without start and end rules"
-READINGS = {**VARIANTS, WITHOUT_EDGES: ("crf", "decoding-open")}
+TRAINED_WITHOUT_EDGES, PAPERS_OWN = "MCRF trained without start and end rules", "MCRF without start and end rules"
+READINGS: dict[str, tuple[HeadName, str]] = {
+    **VARIANTS,
+    WITHOUT_EDGES: ("crf", "decoding-open"),
+    TRAINED_WITHOUT_EDGES: (OPEN, "training"),
+    PAPERS_OWN: (OPEN, "training-open"),
+}
 
 CORPORA = {
     "resume": "Resume",

@@ -24,7 +24,6 @@ from experiments.grid import (
     FAMILY,
     FEWEST_STEPS,
     GROUPS,
-    HEADS,
     WITH_DEV,
     Run,
     informative_order,
@@ -45,7 +44,7 @@ def settings_of(run: Run, encoders: str, candidate: dict[str, Any] | None = None
         raise MaskedCRFError(f"{run.name}: no encoder chosen yet: python -m experiments.tune --only {run.encoder}")
     if run.share < 1:
         chosen["minimum_steps"] = FEWEST_STEPS
-    return {"scheme": run.scheme, "output_scheme": run.scheme, **chosen, **HEADS[run.head], "seed": run.seed}
+    return {**run.training, **chosen, "seed": run.seed}
 
 
 def tuned() -> dict[str, dict[str, Any]]:
@@ -82,7 +81,7 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     settings = settings_of(run, encoders)
     reading = {"file_scheme": corpus.scheme, "gold": policy_of(corpus), "dev_fraction": 0}
     # CRF and MCRF start from the same weights: one of them says what both begin with.
-    initial = initial_mass(train, dev, corpus.test, **reading, **settings) if run.head != "mcrf" else None
+    initial = initial_mass(train, dev, corpus.test, **reading, **settings) if run.head in ("softmax", "crf") else None
     started = time.perf_counter()
     members = [Tagger.train(train, dev, bar=False, **reading, **settings | {"seed": seed}) for seed in run.seeds]
     tagger = together(members)

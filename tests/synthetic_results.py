@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments.grid import GROUPS, MAIN, Run
+from experiments.grid import GROUPS, MAIN, OPEN, Run
 from experiments.measure import BINS, errors, pack
 from experiments.run import settings_of
 from maskedcrf.data.corpora import CORPORA
@@ -33,7 +33,7 @@ def entry(run: Run, *, sentences: int = 200) -> dict[str, Any]:
         "settings": settings_of(run, "{folder}"),
         "seconds": 1.0,
         "sentences": {"train": int(info.train.counts[0].sentences * run.share), "dev": sentences, "test": sentences},
-        "initial": {"illegal_mass": 0.99 if run.head != "mcrf" else None},
+        "initial": {"illegal_mass": 0.99 if run.head in ("softmax", "crf") else None},
         "best_epoch": 5,
         "epochs": [[1.0, round(float(loss), 4), 80.0, 1.0] for loss in losses],
     }
@@ -55,6 +55,12 @@ def _views(run: Run, generator: np.random.Generator, gold: Any, mass: float) -> 
     found = right + generator.binomial(gold, 1 - min(level, 0.99))
     if run.head == "mcrf":
         return {"training": _view(right, found, gold, right * 0, right * 0)}
+    if run.head == OPEN:
+        more = generator.binomial(gold, 0.01)
+        return {
+            "training": _view(right, found, gold, right * 0, right * 0),
+            "training-open": _view(right, found + more, gold, right * 0, more),
+        }
     wrong = generator.binomial(gold, mass)
     lucky = generator.binomial(wrong, 0.05)
     views = {
@@ -84,7 +90,7 @@ def _view(right: Any, found: Any, gold: Any, illegal_tp: Any, illegal_fp: Any) -
 
 
 def _mass(run: Run, mass: float, generator: np.random.Generator) -> float:
-    return float(mass * {"softmax": 3, "crf": 1, "mcrf": 8}[run.head] * generator.uniform(0.9, 1.1))
+    return float(mass * {"softmax": 3, "crf": 1, "mcrf": 8, OPEN: 8}[run.head] * generator.uniform(0.9, 1.1))
 
 
 def _bins(generator: np.random.Generator, off: float) -> list[list[float]]:

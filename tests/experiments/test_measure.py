@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 from told_around import documents, settings
 
+from experiments.grid import OPEN, Run
 from experiments.measure import counts_of, errors, measure, pack, unpack
 from maskedcrf import Tagger
+from maskedcrf.data.sentence import Sentence
 
 
 def test_sentences_are_measured_among_their_neighbours(tmp_path: Path) -> None:
@@ -33,3 +36,18 @@ def test_what_is_kept_of_every_sentence_adds_up_to_the_totals(tmp_path: Path) ->
     assert counts.shape == (len(test), 3)
     assert counts.sum(0).tolist() == [view["correct"], view["predicted"], view["gold"]]
     assert view["correct"] < view["gold"], "or nothing is shown"
+
+
+def test_an_open_mcrf_is_trained_and_read_without_rules_for_start_and_end_and_read_with_them() -> None:
+    train = [Sentence(("on", "and", "on"), ("B-X", "I-X", "O")), Sentence(("off", "we", "go"), ("O", "B-X", "I-X"))] * 8
+    run = Run("demo", "demo", OPEN, 1)
+    small = {"encoder": {"words": 8, "lstm_hidden": 8}, "epochs": 2, "batch": 4, "dev_fraction": 0}
+    tagger = Tagger.train(train, bar=False, file_scheme="BIO", **small, **run.training)
+    rules = tagger.model.crf.constraints
+    assert rules.start.all()
+    assert rules.end.all()
+    assert not rules.legal.all()
+    tagger.model.crf.start_transitions.data.copy_(torch.tensor([100.0 * (tag == "I-X") for tag in rules.tags]))
+    found = measure(tagger, train, "BIO", OPEN)["views"]
+    assert found["training-open"]["illegal_fp"] + found["training-open"]["illegal_tp"] >= len(train)
+    assert found["training"]["illegal_fp"] + found["training"]["illegal_tp"] == 0
