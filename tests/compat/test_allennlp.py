@@ -77,6 +77,15 @@ def test_without_start_and_end_scores() -> None:
     assert (crf.transitions == 1).all()
 
 
+def test_scores_drawn_anew_bring_the_rules_back() -> None:
+    crf = _crf()
+    crf.to_empty(device="cpu")
+    for buffer in crf.buffers():
+        buffer.zero_()  # as freed memory may well be
+    crf.reset_parameters()
+    assert crf.viterbi_tags(torch.tensor([[[0.0, 0.0, 9.0], [0.0, 0.0, 9.0]]]))[0][0] == [1, 2]
+
+
 def test_ids_out_of_range_are_refused() -> None:
     with pytest.raises(ConstraintError, match=r"\(0, 7\) names no tag: ids run from 0 to 4"):
         ConditionalRandomField(3, [(0, 7)])

@@ -8,13 +8,13 @@ understands masks of any pattern.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF, Weighting
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import Constraints, MaskMode
 
 Path = tuple[list[int], float]
 
@@ -42,7 +42,7 @@ class ConditionalRandomField(MaskedCRF):
         *,
         label_weights: Sequence[float] | None = None,
         weight_strategy: Weighting = "emission",
-        mask: Literal["train", "decode", "off"] = "decode",
+        mask: MaskMode = "decode",
         backend: str = "auto",
     ) -> None:
         names = [str(tag) for tag in range(num_tags)]
@@ -53,6 +53,7 @@ class ConditionalRandomField(MaskedCRF):
 
     def reset_parameters(self) -> None:
         """Draw the scores as AllenNLP does: Xavier-normal steps, standard-normal start and end."""
+        self.restore_rules()
         nn.init.xavier_normal_(self.transitions)
         for edge in (self.start_transitions, self.end_transitions):
             nn.init.normal_(edge) if self.include_start_end_transitions else nn.init.zeros_(edge)

@@ -6,12 +6,10 @@ pattern, and `constraints=` to take illegal paths out.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor
 
 from maskedcrf.crf.layer import MaskedCRF, Reduction
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import Constraints, MaskMode
 
 
 class CRF(MaskedCRF):
@@ -26,7 +24,7 @@ class CRF(MaskedCRF):
         batch_first: bool = False,
         *,
         constraints: Constraints | None = None,
-        mask: Literal["train", "decode", "off"] = "train",
+        mask: MaskMode = "train",
         backend: str = "auto",
     ) -> None:
         if num_tags <= 0:
