@@ -8,7 +8,7 @@ import numpy as np
 
 from maskedcrf.errors import DataError
 from maskedcrf.tags.constraints import Constraints
-from maskedcrf.tags.scheme import Bools, Scheme
+from maskedcrf.tags.scheme import Bools
 from maskedcrf.tags.segments import Segment, encode
 
 Fixed = Mapping[int, str | Collection[str]]
@@ -61,9 +61,9 @@ def allowed_tags(
 
 def _fix_segments(cells: Bools, found: list[Segment], constraints: Constraints, index: dict[str, int]) -> None:
     """Only these segments' own tags on their tokens, and no neighbour that would lengthen them."""
-    scheme = constraints.scheme or Scheme.get("BIO")
+    assert constraints.scheme is not None, "a tagger is built from a scheme"
     continues = constraints.matrices.continues[:-1, :-1]
-    tags = encode(found, len(cells), scheme)
+    tags = encode(found, len(cells), constraints.scheme)
     inside = {position for segment in found for position in range(segment.start, segment.end)}
     for start, end, kind, _ in found:
         for position in range(start, end):

@@ -96,8 +96,7 @@ def save(
     if target.exists() and not overwrite:
         raise MaskedCRFError(f"{target}: there is something already; give another folder, or overwrite=True")
     refuse_foreign(target)
-    scheme = model.crf.constraints.scheme
-    assert scheme is not None, "a tagger is built from a scheme"
+    scheme = model.scheme
     for one in (scheme, output_scheme):
         refuse_own_scheme(one, str(target), like=scheme)
     config = FolderConfig(

@@ -12,6 +12,7 @@ from maskedcrf.encoders.config import Head
 from maskedcrf.encoders.part import Features
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tags.constraints import Constraints, MaskMode
+from maskedcrf.tags.scheme import Scheme
 
 if TYPE_CHECKING:
     from maskedcrf.encoders.build import Encoder
@@ -47,6 +48,13 @@ class TaggerModel(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.linear.weight.device
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme of its tags."""
+        scheme = self.crf.constraints.scheme
+        assert scheme is not None, "a tagger is built from a scheme"
+        return scheme
 
     def emissions(self, features: Features) -> Tensor:
         """(B, T, D): the score of each tag for each word."""

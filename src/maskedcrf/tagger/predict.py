@@ -158,26 +158,20 @@ def _named(
 
 def _predictions(model: TaggerModel, items: Sequence[Item], lattice: _Lattice, question: Question) -> list[Prediction]:
     paths = model.crf.decode(lattice.emissions, lattice.mask, allowed=lattice.allowed)
-    rows = path_segments(model, paths)
+    rows = segments_of_paths(paths, model.crf.tags, model.scheme)
     ranked: Iterable[tuple[Ranked, ...]] = repeat(())
     shares: Iterable[tuple[float, ...] | None] = repeat(None)
-    shown = rows
     if question.nbest:
-        ranked = _ranked(model, lattice, question.nbest, output_scheme=question.output_scheme)
+        ranked = _ranked(model, lattice, question)
     if question.threshold is not None:
-        shown, shares = _above(model, lattice, question.threshold)
+        rows, shares = _above(model, lattice, question.threshold)
     elif question.probabilities:
         shares = _probabilities(model, lattice, rows)
-    names = model.crf.tags
+    written = _written(model, paths, question.output_scheme)
     predictions = []
-    for item, path, best, segments, share, ranks in zip(items, paths, rows, shown, shares, ranked, strict=False):
-        assert len(path) == len(item.tokens), "tags out = tokens in"
-        tags = [names[number] for number in path]
-        if question.output_scheme is not None:
-            tags = encode(best, len(tags), question.output_scheme)
-        predictions.append(
-            Prediction(item.tokens, tuple(tags), tuple(segments), share, ranks, item.source, item.offsets)
-        )
+    for item, tags, segments, share, ranks in zip(items, written, rows, shares, ranked, strict=False):
+        assert len(tags) == len(item.tokens), "tags out = tokens in"
+        predictions.append(Prediction(item.tokens, tags, tuple(segments), share, ranks, item.source, item.offsets))
     return predictions
 
 
@@ -193,25 +187,20 @@ def _allowed(items: Sequence[Item], mask: Tensor, size: int) -> Tensor | None:
     return allowed.to(mask.device)
 
 
-def path_segments(model: TaggerModel, paths: Sequence[Sequence[int]]) -> list[list[Segment]]:
-    """The segments of each path of tag ids."""
-    scheme = model.crf.constraints.scheme
-    assert scheme is not None, "a tagger is built from a scheme"
-    return segments_of_paths(paths, model.crf.tags, scheme)
+def _written(model: TaggerModel, paths: Sequence[Sequence[int]], scheme: Scheme | None) -> list[tuple[str, ...]]:
+    """The tags of each path of tag ids, in this scheme; in the model's own for None."""
+    names = model.crf.tags
+    if scheme is None:
+        return [tuple([names[number] for number in path]) for path in paths]
+    rows = segments_of_paths(paths, names, model.scheme)
+    return [tuple(encode(row, len(path), scheme)) for row, path in zip(rows, paths, strict=True)]
 
 
-def _ranked(model: TaggerModel, lattice: _Lattice, k: int, *, output_scheme: Scheme | None) -> list[tuple[Ranked, ...]]:
-    best = model.crf.nbest(lattice.emissions, lattice.mask, k=k, allowed=lattice.allowed)
+def _ranked(model: TaggerModel, lattice: _Lattice, question: Question) -> list[tuple[Ranked, ...]]:
     ranked = []
-    for row in best:
-        segments = path_segments(model, [path for path, _ in row]) if output_scheme else repeat([])
-        tags = (
-            encode(found, len(path), output_scheme) if output_scheme else [model.crf.tags[number] for number in path]
-            for (path, _), found in zip(row, segments, strict=False)
-        )
-        ranked.append(
-            tuple(Ranked(tuple(path), float(np.exp(score))) for path, (_, score) in zip(tags, row, strict=True))
-        )
+    for row in model.crf.nbest(lattice.emissions, lattice.mask, k=question.nbest, allowed=lattice.allowed):
+        tags = _written(model, [path for path, _ in row], question.output_scheme)
+        ranked.append(tuple(Ranked(own, float(np.exp(score))) for own, (_, score) in zip(tags, row, strict=True)))
     return ranked
 
 

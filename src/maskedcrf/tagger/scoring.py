@@ -59,8 +59,7 @@ def _tally(tally: Tally) -> dict[str, float]:
 @torch.inference_mode()
 def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Scheme) -> Scores:
     """Scores of the model on sentences with the words around them; gold of types it does not know is not found."""
-    scheme = model.crf.constraints.scheme
-    assert scheme is not None, "a tagger is built from a scheme"
+    scheme = model.scheme
     gold = converted([_gold(sentence) for sentence in sentences], gold_scheme, scheme)
     index = {tag: number for number, tag in enumerate(model.crf.tags)}
     predicted: list[list[str]] = [[] for _ in sentences]

@@ -55,9 +55,7 @@ class Tagger:
     @property
     def scheme(self) -> Scheme:
         """The scheme the model was trained on."""
-        scheme = self.model.crf.constraints.scheme
-        assert scheme is not None, "a tagger is built from a scheme"
-        return scheme
+        return self.model.scheme
 
     @property
     def tags(self) -> tuple[str, ...]:
