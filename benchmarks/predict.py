@@ -42,8 +42,9 @@ from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.evaluation.compare import signature
 from maskedcrf.tagger import Tagger
+from maskedcrf.tagger.items import Item
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.predict import MOST, Item, default_batch_tokens
+from maskedcrf.tagger.predict import MOST, default_batch_tokens
 from maskedcrf.tags.constraints import Constraints
 
 RESULTS = Path(__file__).parent / "results" / "predict.json"

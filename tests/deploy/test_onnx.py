@@ -235,6 +235,14 @@ class OtherSession:
         self.run = lambda outputs, inputs: [np.array(answer) for answer in answers]
 
 
+@pytest.mark.parametrize("text", [["a", 3], 7, None])
+def test_what_is_no_text_is_refused_as_the_folder_does(pairs: dict[str, tuple[Tagger, Path]], text: Any) -> None:
+    tagger, path = pairs["words"]
+    for either in (tagger, OnnxTagger.load(path)):
+        with pytest.raises(DataError, match="a text is a string, or a list of tokens that are strings"):
+            either.predict([["a"], text])
+
+
 def test_tags_come_in_the_output_scheme(pairs: dict[str, tuple[Tagger, Path]]) -> None:
     tagger, path = pairs["words"]
     exported = OnnxTagger.load(path)

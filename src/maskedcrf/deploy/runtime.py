@@ -14,20 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedcrf.data.batching import prediction_batches
-from maskedcrf.data.jsonl import places
-from maskedcrf.data.sentence import ALONE, Around, Sentence, in_context
+from maskedcrf.data.sentence import in_context
 from maskedcrf.deploy import onnx_file
 from maskedcrf.deploy.features import Features
 from maskedcrf.deploy.onnx_file import Description, OnnxFileError
 from maskedcrf.encoders.indexing import Surroundings
 from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.tagger.allowed import Fixed
+from maskedcrf.tagger.items import Item, Text, take
 from maskedcrf.tagger.reading import segments_of_paths
 from maskedcrf.tagger.results import Prediction, Ranked
 from maskedcrf.tags.segments import encode
-
-Text = str | Sequence[str] | Sentence
-"""Raw text, a list of tokens, or a sentence that may have others around it."""
 
 OUTPUTS = ["tags", "log_probability"]
 BATCH_TOKENS = 512
@@ -38,14 +35,6 @@ MOST = 128
 """Texts in one run, however short."""
 BUFFER = 64
 """Batches' worth of texts read ahead, so that neighbours in length can share a batch."""
-
-
-class _Item(NamedTuple):
-    number: int
-    tokens: tuple[str, ...]
-    source: str | None
-    offsets: tuple[tuple[int, int], ...] | None
-    around: Around = ALONE
 
 
 class Paths(NamedTuple):
@@ -126,9 +115,9 @@ class OnnxTagger:
         if fixed is not None or gazetteer is not None:
             raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
         limit = batch_tokens or BATCH_TOKENS
-        items = (_item(number, text) for number, text in enumerate(in_context(texts, self._features.context)))
-        while buffer := _take(items, limit * BUFFER):
-            lengths = self._features.lengths([item.tokens for item in buffer], [item.around for item in buffer])
+        numbered = enumerate(map(Item.of, in_context(texts, self._features.context)))
+        while buffer := take(numbered, limit * BUFFER):
+            lengths = self._features.lengths([item.tokens for _, item in buffer], [item.around for _, item in buffer])
             batches = prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR)
             chosen = [[buffer[place] for place in batch] for batch in batches]
             # One text is not worth a thread.
@@ -147,16 +136,17 @@ class OnnxTagger:
             raise OnnxFileError("the file gives tags that do not exist; export the model again")
         return found
 
-    def _answers(self, items: Sequence[_Item], *, ranked: bool) -> list[Prediction]:
-        full = [item for item in items if item.tokens]
+    def _answers(self, numbered: Sequence[tuple[int, Item]], *, ranked: bool) -> list[Prediction]:
+        full = [(number, item) for number, item in numbered if item.tokens]
         found = iter(self._full_answers(full, ranked=ranked) if full else ())
-        return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for item in items]
+        return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for _, item in numbered]
 
-    def _full_answers(self, items: Sequence[_Item], *, ranked: bool) -> Iterator[Prediction]:
+    def _full_answers(self, numbered: Sequence[tuple[int, Item]], *, ranked: bool) -> Iterator[Prediction]:
+        items = [item for _, item in numbered]
         found = self.paths([item.tokens for item in items], [item.around for item in items])
-        for item, share in zip(items, found.log_probability.tolist(), strict=True):
+        for (number, _), share in zip(numbered, found.log_probability.tolist(), strict=True):
             if share == -np.inf:
-                raise IllegalPathError(f"input {item.number} (counted from 0): no legal path has its length")
+                raise IllegalPathError(f"input {number} (counted from 0): no legal path has its length")
         paths = [row[: len(item.tokens)] for item, row in zip(items, found.tags.tolist(), strict=True)]
         segments = segments_of_paths(paths, self.tags, self.scheme)
         shares = np.exp(found.log_probability, dtype=np.float64).tolist()
@@ -186,22 +176,3 @@ def _session(content: bytes, path: Path) -> Any:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common base of their own
         raise OnnxFileError(f"{path}: onnxruntime refuses it ({str(error).splitlines()[0]})") from error
-
-
-def _item(number: int, text: Text) -> _Item:
-    if isinstance(text, Sentence):
-        return _Item(number, text.tokens, None, None, text.around)
-    if not isinstance(text, str):
-        return _Item(number, tuple(text), None, None)
-    offsets = tuple(places(text))
-    return _Item(number, tuple([text[start:end] for start, end in offsets]), text, offsets)
-
-
-def _take(items: Iterator[_Item], tokens: int) -> list[_Item]:
-    taken: list[_Item] = []
-    for item in items:
-        taken.append(item)
-        tokens -= len(item.tokens) + 1
-        if tokens <= 0:
-            break
-    return taken

@@ -26,8 +26,9 @@ from maskedcrf.deploy.metrics import Metrics
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger, predict
 from maskedcrf.tagger.allowed import allowed_tags
+from maskedcrf.tagger.items import Item
 from maskedcrf.tagger.model import to_device
-from maskedcrf.tagger.predict import Item, Question
+from maskedcrf.tagger.predict import Question
 from maskedcrf.tagger.results import Prediction
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Bools

@@ -11,19 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.data.jsonl import places
-from maskedcrf.data.sentence import ALONE, Around, Sentence
-from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError
+from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.candidates import SegmentBounds
 from maskedcrf.tagger.emissions import emissions_of
+from maskedcrf.tagger.items import Item, take
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.reading import segments_of_paths
 from maskedcrf.tagger.results import Prediction, Ranked
-from maskedcrf.tags.scheme import Bools, Scheme
+from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, encode
-
-Text = str | Sequence[str] | Sentence
-"""Raw text, a list of tokens, or a sentence that may have others around it."""
 
 BATCH_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
 """Tokens in one forward pass, with the padding if there is any: enough to keep a core or a GPU busy (measured).
@@ -40,30 +36,6 @@ SIMILAR = 0.8
 SPANS_AT_ONCE = 4096
 MOST_PATHS = 1000
 """To be ranked: their beginnings are all kept for every word and tag of a batch."""
-
-
-class Item(NamedTuple):
-    """One text on its way through the model."""
-
-    tokens: tuple[str, ...]
-    source: str | None
-    offsets: tuple[tuple[int, int], ...] | None
-    allowed: Bools | None = None
-    """(T, D), or None where every tag may stand."""
-    around: Around = ALONE
-
-    @staticmethod
-    def of(text: Text) -> Item:
-        """Raw text is tokenised; tokens are taken as they are."""
-        if isinstance(text, Sentence):
-            return Item(text.tokens, None, None, around=text.around)
-        if not isinstance(text, str):
-            tokens = tuple(text) if isinstance(text, Iterable) else (None,)
-            if not all(isinstance(token, str) for token in tokens):
-                raise DataError(f"a text is a string, or a list of tokens that are strings; got {text!r:.60}")
-            return Item(tokens, None, None)
-        offsets = tuple(places(text))
-        return Item(tuple([text[start:end] for start, end in offsets]), text, offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +64,7 @@ def stream(
     """A prediction for each item, in order; memory holds one buffer of them, whatever their number."""
     limit = batch_tokens or default_batch_tokens(model)
     numbered = enumerate(items)
-    while buffer := _take(numbered, limit * BUFFER):
+    while buffer := take(numbered, limit * BUFFER):
         answers = {number: Prediction((), (), (), source=item.source) for number, item in buffer}
         full = [(number, item) for number, item in buffer if item.tokens]
         answers |= _answers(model, full, question, limit=limit)
@@ -104,16 +76,6 @@ def default_batch_tokens(model: TaggerModel) -> int:
     if model.device.type != "cpu":
         return BATCH_TOKENS["cuda"]
     return BATCH_TOKENS["cpu lstm" if model.encoder.config.lstm_layers else "cpu"]
-
-
-def _take(numbered: Iterator[tuple[int, Item]], tokens: int) -> list[tuple[int, Item]]:
-    taken: list[tuple[int, Item]] = []
-    for number, item in numbered:
-        taken.append((number, item))
-        tokens -= len(item.tokens) + 1
-        if tokens <= 0:
-            break
-    return taken
 
 
 @torch.inference_mode()

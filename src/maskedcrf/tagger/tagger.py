@@ -17,8 +17,9 @@ from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import folder, predict
 from maskedcrf.tagger.allowed import Fixed, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
+from maskedcrf.tagger.items import Item, Text
 from maskedcrf.tagger.model import TaggerModel, known_device
-from maskedcrf.tagger.predict import Item, Question, Text
+from maskedcrf.tagger.predict import Question
 from maskedcrf.tagger.results import Prediction
 from maskedcrf.tagger.scoring import Scores, score
 from maskedcrf.tags.constraints import MaskMode
