@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
+from maskedcrf.data.conll import runs
 from maskedcrf.data.files import numbered_lines
 from maskedcrf.data.jsonl import LineSentence
 from maskedcrf.errors import DataError
-
-_RUN = re.compile(r"[ \t]+")
 
 
 def read_triples(folder: str | os.PathLike[str]) -> Iterator[LineSentence]:
@@ -48,5 +46,4 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _cells(line: str) -> tuple[str, ...]:
-    stripped = line.strip(" \t")
-    return tuple(_RUN.split(stripped)) if stripped else ()
+    return tuple(runs(line)) if line.strip(" \t") else ()

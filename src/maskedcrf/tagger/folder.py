@@ -24,6 +24,7 @@ from maskedcrf import __version__
 from maskedcrf.data.files import written_whole
 from maskedcrf.encoders.build import load_encoder
 from maskedcrf.encoders.config import EncoderConfig, Head
+from maskedcrf.encoders.files import one_line
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger.atomic import written_aside
 from maskedcrf.tagger.card import model_card
@@ -33,9 +34,9 @@ from maskedcrf.tags.scheme import SCHEMES, Scheme
 
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
 METRICS = "metrics.jsonl"
+"""Of a tagger just trained: its history, one line an epoch. Written for people and plots, never read back."""
 OWN = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
 """What a model folder holds."""
-"""Of a tagger just trained: its history, one line an epoch. Written for people and plots, never read back."""
 LARGEST_HEADER = 16 << 20
 LARGEST_JSON = 64 << 20
 _RUNS_CODE = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")
@@ -230,13 +231,11 @@ def read_json(path: Path) -> Any:
     """The JSON of a file of bounded size."""
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file, so no whole model folder; make it again, or copy it anew")
+    if path.stat().st_size > LARGEST_JSON:
+        raise ModelFolderError(f"{path}: larger than {LARGEST_JSON >> 20} MiB")
     try:
-        if path.stat().st_size > LARGEST_JSON:
-            raise ModelFolderError(f"{path}: larger than {LARGEST_JSON >> 20} MiB")
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, ModelFolderError):
-            raise
         raise ModelFolderError(f"{path}: not readable as JSON ({str(error).splitlines()[0]})") from error
 
 
@@ -250,9 +249,7 @@ def _read_config(directory: Path) -> FolderConfig:
     try:
         return FolderConfig.model_validate(read_json(directory / CONFIG))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ModelFolderError(f"{directory / CONFIG}: {place}: {first['msg']}") from error
+        raise ModelFolderError(f"{directory / CONFIG}: {one_line(error)}") from error
 
 
 def _header(path: Path) -> dict[str, tuple[int, ...]]:
