@@ -191,6 +191,14 @@ def test_a_finished_run_is_loaded_and_anything_else_is_left_alone(tmp_path):
     assert (tmp_path / "model" / "model.safetensors").read_bytes() != before
 
 
+@pytest.mark.parametrize("config", ["[]", '{"record": null}', '{"model_type": "bert"}', "half of it"])
+def test_a_folder_whose_config_is_not_ours_is_left_alone(tmp_path, config):
+    (tmp_path / "config.json").write_text(config)
+    with pytest.raises(MaskedCRFError, match="something already; give another output folder"):
+        Tagger.train(corpus(4), **{**SMALL, "epochs": 1}, output=tmp_path)
+    assert (tmp_path / "config.json").read_text() == config
+
+
 def test_a_finished_run_is_scored_on_the_test_data_given_now(tmp_path):
     options = {**SMALL, "epochs": 3, "output": tmp_path / "model"}
     Tagger.train(corpus(30), corpus(4, 1), **options)

@@ -148,7 +148,7 @@ def refuse_own_scheme(scheme: Scheme, where: str, *, like: Scheme | None = None)
 
 def write_record(target: Path, record: Record) -> None:
     """Give a model folder another record, whole or not at all; a card that somebody has written in stays as it is."""
-    old = _read_config(target)
+    old = read_config(target)
     new = old.model_copy(update={"record": record})
     with written_aside(target) as aside:
         shutil.copytree(target, aside, dirs_exist_ok=True)
@@ -177,7 +177,7 @@ def write_metrics(path: Path, history: Iterable[dict[str, Any]]) -> None:
 def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
     """The model of a folder, the scheme it writes, and how it was made."""
     _check_tree(directory)
-    config = _read_config(directory)
+    config = read_config(directory)
     scheme, output_scheme = (
         Scheme.get(name, delimiter=config.delimiter, prefix_last=config.prefix_last)
         for name in (config.scheme, config.output_scheme)
@@ -245,7 +245,8 @@ def _refuse_code(path: Path, value: Any) -> None:
             raise ModelFolderError(f"{path}: {key!r} asks to run code from the folder; refused")
 
 
-def _read_config(directory: Path) -> FolderConfig:
+def read_config(directory: Path) -> FolderConfig:
+    """What the folder's config.json says."""
     try:
         return FolderConfig.model_validate(read_json(directory / CONFIG))
     except ValidationError as error:

@@ -10,7 +10,15 @@ from typing import Any
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.evaluation.compare import signature
-from maskedcrf.tagger.folder import CONFIG, METRICS, Record, read_json, refuse_foreign, write_metrics, write_record
+from maskedcrf.tagger.folder import (
+    METRICS,
+    ModelFolderError,
+    Record,
+    read_config,
+    refuse_foreign,
+    write_metrics,
+    write_record,
+)
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.scoring import Scores, score
 from maskedcrf.tagger.tagger import Tagger
@@ -73,7 +81,7 @@ def train(
 
 def _finished(target: Path, corpus: Corpus, settings: Settings, fingerprint: str) -> Tagger:
     """The tagger that this very run had saved already; anything else in its place is left alone."""
-    if (target / CONFIG).is_file() and read_json(target / CONFIG).get("record", {}).get("fingerprint") == fingerprint:
+    if _made_by(target, fingerprint):
         logger.info("%s: already trained with these settings and data", target)
         shutil.rmtree(_beside(target, WORK), ignore_errors=True)  # killed between saving the model and this
         tagger = Tagger.load(target)
@@ -83,6 +91,14 @@ def _finished(target: Path, corpus: Corpus, settings: Settings, fingerprint: str
     raise MaskedCRFError(
         f"{target}: there is something already; give another output folder, or overwrite it (--overwrite)"
     )
+
+
+def _made_by(target: Path, fingerprint: str) -> bool:
+    """Whether this is the model folder of the run with this fingerprint."""
+    try:
+        return read_config(target).record.fingerprint == fingerprint
+    except ModelFolderError:
+        return False
 
 
 def _score_test(tagger: Tagger, target: Path, corpus: Corpus, settings: Settings) -> None:
