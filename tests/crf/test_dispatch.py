@@ -11,7 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch.utils.checkpoint import checkpoint
 
 from maskedcrf import MaskedCRF
-from maskedcrf.crf import dispatch
+from maskedcrf.crf import backends
 from maskedcrf.crf.layer import _lists
 from maskedcrf.errors import MissingExtraError
 
@@ -143,14 +143,14 @@ def test_without_numba_the_plain_backend_answers(monkeypatch: pytest.MonkeyPatch
     crf = MaskedCRF(TAGS, "BIO")
     expected = crf.decode(emissions, mask)
     monkeypatch.setattr(importlib.util, "find_spec", _no_numba)
-    monkeypatch.setattr(dispatch, "_modules", {})
-    assert dispatch._module("auto", emissions).__name__.endswith("plain")
+    monkeypatch.setattr(backends, "_modules", {})
+    assert backends.module_of("auto", emissions).__name__.endswith("plain")
     assert crf.decode(emissions, mask) == expected
 
 
 def test_a_backend_that_cannot_run_there_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     emissions, tags, mask = _batch()
-    monkeypatch.setattr(dispatch, "_modules", {})
+    monkeypatch.setattr(backends, "_modules", {})
     with pytest.raises(ValueError, match="backend 'gpu' computes on cuda tensors, these are on cpu"):
         MaskedCRF(TAGS, "BIO", backend="gpu")(emissions, tags, mask)
     monkeypatch.setattr(importlib.util, "find_spec", _no_numba)

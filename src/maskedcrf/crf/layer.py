@@ -9,7 +9,8 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from maskedcrf.crf import checks, dispatch, reference
+from maskedcrf.crf import backends, checks, dispatch, reference
+from maskedcrf.crf.lattice import Illegal, Lattice
 from maskedcrf.errors import ConstraintError
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
@@ -58,7 +59,7 @@ class MaskedCRF(nn.Module):
         self.constraints = _constraints(rules, scheme)
         self.mask_mode: MaskMode = mask
         self.weighting: Weighting = weighting
-        self.backend = dispatch.known_backend(backend)
+        self.backend = backends.known_backend(backend)
         size = len(self.constraints)
         self.start_transitions = nn.Parameter(torch.empty(size))
         self.end_transitions = nn.Parameter(torch.empty(size))
@@ -284,7 +285,7 @@ class MaskedCRF(nn.Module):
 
     def _lattice(
         self, emissions: Tensor, mask: Tensor, *, masked: bool | None = None, weighted: bool = False
-    ) -> dispatch.Lattice:
+    ) -> Lattice:
         """The scores, with what is illegal if `masked` (default: unless the mask is off)."""
         transitions: Tensor = self.transitions
         # As attributes nn.Module finds each of these in a microsecond, which is a share of what a small loss takes.
@@ -295,16 +296,16 @@ class MaskedCRF(nn.Module):
             if self.weighting == "emission_transition":
                 transitions = transitions * weights[:, None]
         on = masked if masked is not None else self.mask_mode != "off"
-        illegal = dispatch.Illegal(*[buffers[name] for name in _ILLEGAL]) if on else None
-        return dispatch.Lattice(emissions, mask, transitions, self.start_transitions, self.end_transitions, illegal)
+        illegal = Illegal(*[buffers[name] for name in _ILLEGAL]) if on else None
+        return Lattice(emissions, mask, transitions, self.start_transitions, self.end_transitions, illegal)
 
-    def _mass(self, lattice: dispatch.Lattice) -> Tensor:
+    def _mass(self, lattice: Lattice) -> Tensor:
         """(B,): log of the summed exp-scores of all paths in double, to be set against another; there must be one."""
         found = dispatch.log_partition(lattice.widened(), backend=self.backend)
         self._pending.check(found, lattice, None, self.constraints)
         return found
 
-    def _check_path_exists(self, lattice: dispatch.Lattice) -> None:
+    def _check_path_exists(self, lattice: Lattice) -> None:
         """Answers that are ratios of masses have no value where there is no path."""
         with torch.no_grad():
             masses = dispatch.log_partition(lattice, backend=self.backend)
@@ -313,7 +314,7 @@ class MaskedCRF(nn.Module):
     def extra_repr(self) -> str:
         """What `print(crf)` shows: tags, rules, mode, backend."""
         rules = self.constraints.scheme.name if self.constraints.scheme else "own rules"
-        chosen = dispatch.describe(self.backend, self.transitions.device)
+        chosen = backends.describe(self.backend, self.transitions.device)
         return f"{len(self.constraints)} tags, {rules}, mask={self.mask_mode}, backend={chosen}"
 
 
