@@ -421,6 +421,10 @@ def test_nowhere_to_keep_the_compiled_code_is_no_error() -> None:
     assert _run("import numba.core.caching as caching; caching.CacheImpl._locator_classes = []" + SMALL) == "0"
 
 
+def test_it_runs_where_processes_cannot_fork() -> None:
+    assert _run("import os, numba, torch; del os.register_at_fork; import maskedcrf.crf.cpu; print('fine')") == "fine"
+
+
 def test_a_forked_child_has_threads_of_its_own() -> None:
     code = """
 import os, torch

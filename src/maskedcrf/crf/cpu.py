@@ -31,7 +31,8 @@ _WORTH_HALVING = 12_000_000
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
-os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive a fork
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive one
 
 
 class _Patience(event.Listener):  # type: ignore[misc]
