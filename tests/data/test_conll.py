@@ -114,11 +114,12 @@ def test_a_hash_is_a_token_unless_comments_are_asked_for(file):
     assert [each.tokens for each in read_conll(file("# # O\n", "hash"))] == [("#",)]
 
 
-def test_memory_does_not_grow_with_the_file(file, monkeypatch):
+@pytest.mark.parametrize("blank", ["\n", "\r\n", " \t\n"])
+def test_memory_does_not_grow_with_the_file(file, monkeypatch, blank):
     monkeypatch.setattr(conll, "BLOCK", 1 << 14)
     peaks = []
     for times in (2000, 8000):
-        path = file(("some_word NN O O\n" * 9 + "\n") * times)
+        path = file(("some_word NN O O\n" * 9 + blank) * times)
         tracemalloc.start()
         assert sum(len(sentence) for sentence in read_conll(path)) == 9 * times
         peaks.append(tracemalloc.get_traced_memory()[1])

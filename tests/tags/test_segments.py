@@ -255,6 +255,12 @@ def test_suggestions_count_the_illegal_steps_of_each_scheme() -> None:
     assert counts == {"IOB1": 1, "BIO": 2, "BIOES": 4, "BILOU": 4}
 
 
+def test_of_schemes_that_forbid_as_much_the_one_with_fewer_unused_letters_comes_first() -> None:
+    # IOB1 forbids the B-X at the start, BIOES the one at the end and is the stricter of the two
+    found = [(s.scheme.name, s.illegal) for s in suggest_schemes([["B-X"]])]
+    assert found[:3] == [("BIO", 0), ("IOB1", 1), ("BIOES", 1)]
+
+
 def test_tags_with_their_prefix_last_are_suggested_so() -> None:
     first = suggest_schemes([["PER-B", "PER-I", "O"], ["O", "LOC-B", "LOC-B"]])[0]
     assert first.scheme == Scheme.get("BIO", prefix_last=True)
