@@ -99,7 +99,7 @@ def test_foreign_tags_and_missing_tags_are_refused_with_their_line() -> None:
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(DataError, match="unknown gold policy 'fix'; known are error, repair, drop"):
         check_gold([GOOD], "BIO", policy="fix")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="unknown gold policy 'keep'; known are retain, discard"):
+    with pytest.raises(DataError, match="unknown strategy 'keep'; known are retain, discard"):
         check_gold([GOOD], "BIO", strategy="keep")  # type: ignore[arg-type]
 
 

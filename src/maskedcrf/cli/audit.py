@@ -54,9 +54,7 @@ def run(
         print_json(total.to_dict())
         return
     _show(total)
-    cells = total.total
-    illegal = cells.illegal_tp + cells.illegal_fp
-    doubt_scheme(illegal, illegal + cells.legal_tp + cells.legal_fp, scheme_.name)
+    doubt_scheme(total.total.illegal, total.total.predicted, scheme_.name)
     note(total.signature)
 
 

@@ -74,9 +74,9 @@ def check_gold(
     `repair` rewrites the tags of a sentence with the strategy, `drop` leaves the sentence out.
     """
     scheme = Scheme.get(scheme)
-    for value, allowed in ((policy, get_args(Policy)), (strategy, tuple(REPAIRS))):
-        if value not in allowed:
-            raise DataError(f"unknown gold policy {value!r}; known are {', '.join(allowed)}")
+    for name, value, known in (("gold policy", policy, get_args(Policy)), ("strategy", strategy, REPAIRS)):
+        if value not in known:
+            raise DataError(f"unknown {name} {value!r}; known are {', '.join(known)}")
     kept: list[Sentence] = []
     places: list[Place] = []
     count = tokens = touched = dropped = 0
