@@ -29,7 +29,7 @@ def make_run(**more) -> loop.Run:
 
 def gradients(run: loop.Run) -> tuple[list[torch.Tensor], torch.Tensor]:
     """Of one step on eight sentences, before any clipping, and its loss; the weights are left alone."""
-    [(parts, size)] = loop._prepared(run, [list(range(8))])
+    [(parts, size)] = loop.prepared(run, [list(range(8))])
     run.optimiser.step = lambda: None
     loss = loop.train_step(run, parts, size)
     return [parameter.grad.clone() for parameter in run.model.parameters()], loss

@@ -61,7 +61,7 @@ def test_a_run_with_context_stopped_after_any_step_goes_on_to_the_same_weights(b
 def test_batches_are_cut_by_all_the_words_that_are_seen(bert):
     run = make_run(bert, batch_tokens=16)  # of documents of two sentences of two words
     assert set(run.lengths) == {4}
-    [(parts, size)] = loop._prepared(run, [list(range(8))])
+    [(parts, size)] = loop.prepared(run, [list(range(8))])
     assert (len(parts), size) == (2, 8)
     assert all(part.features["mask"].shape == part.tags.shape == (4, 2) for part in parts)
     assert set(make_run(bert, encoder={"context": 0}).lengths) == {2}
@@ -69,7 +69,7 @@ def test_batches_are_cut_by_all_the_words_that_are_seen(bert):
 
 def test_hidden_words_are_hidden_in_the_sentence_and_not_around_it(bert):
     run = make_run(bert, word_dropout=0.999, train=[Sentence(("a", "sat"), ("B-X", "O")), Sentence(("the",), ("O",))])
-    [([part], _)] = loop._prepared(run, [[0, 1]])
+    [([part], _)] = loop.prepared(run, [[0, 1]])
     unknown, known = (
         1,
         {word: run.model.encoder.prepare([[word]])["pieces"][0, 1].item() for word in ("a", "sat", "the")},

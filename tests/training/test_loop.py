@@ -44,7 +44,7 @@ def test_a_batch_cut_into_several_passes_has_the_same_gradient():
     for tokens in (10_000, 12):
         run = make_run(batch_tokens=tokens, encoder={**SMALL["encoder"], "dropout": 0.0}, dropout=0.0)
         run.model.encoder.parts["words"].vocabulary.__dict__["rare"] = 0  # hiding rare words is drawn by the pass
-        [(parts, size)] = loop._prepared(run, [list(range(8))])
+        [(parts, size)] = loop.prepared(run, [list(range(8))])
         assert (len(parts) > 1) == (tokens == 12)
         run.optimiser.step = lambda: None
         loop.train_step(run, parts, size)
@@ -56,11 +56,11 @@ def test_a_batch_cut_into_several_passes_has_the_same_gradient():
 def test_the_share_of_words_asked_for_is_hidden_anew_each_step_and_the_tags_stay():
     run, plain = make_run(word_dropout=0.4), make_run()
     batch = list(range(30))
-    [([whole], _)] = loop._prepared(plain, [batch])
+    [([whole], _)] = loop.prepared(plain, [batch])
     unknown = run.model.encoder.prepare([[loop.HIDDEN]])["words"].item()
     seen = []
     for run.state.step in (0, 1, 1):
-        [([part], _)] = loop._prepared(run, [batch])
+        [([part], _)] = loop.prepared(run, [batch])
         hidden = part.features["words"] != whole.features["words"]
         assert (part.features["words"][hidden] == unknown).all()
         assert hidden.sum() / whole.features["mask"].sum() == pytest.approx(0.4, abs=0.1)
@@ -293,7 +293,7 @@ def test_the_gradient_of_a_step_is_no_longer_than_the_clip():
     norms = []
     for clip in (float("inf"), 0.01):
         run = make_run(optim={**SMALL["optim"], "clip": clip})
-        [(parts, size)] = loop._prepared(run, [list(range(8))])
+        [(parts, size)] = loop.prepared(run, [list(range(8))])
         run.optimiser.step = lambda: None
         loop.train_step(run, parts, size)
         norms.append(torch.nn.utils.get_total_norm([p.grad for p in run.model.parameters()]).item())

@@ -104,7 +104,7 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
         epoch, done = divmod(state.step, run.steps_an_epoch)
         started = perf_counter()
         batches = training_batches(run.lengths, size=settings.batch, seed=settings.seed, epoch=epoch)
-        for parts, size in _prepared(run, batches[done:][: run.total - state.step]):
+        for parts, size in prepared(run, batches[done:][: run.total - state.step]):
             loss = train_step(run, parts, size)
             loss_sum += loss
             state.step += 1
@@ -164,7 +164,7 @@ def _add_gradients(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     return total
 
 
-def _prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Part], int]]:
+def prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Part], int]]:
     """Each batch as tensors, and its size; a GPU works on the last one meanwhile, since no step waits for it."""
     for batch in batches:
         own = run.processes.share(batch)
