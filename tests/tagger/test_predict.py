@@ -16,6 +16,7 @@ from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.allowed import Gazetteer, allowed_tags
+from maskedcrf.tagger.candidates import SegmentBounds
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import convert, violations
@@ -133,6 +134,11 @@ def test_a_threshold_finds_exactly_the_segments_above_it(name, threshold, reques
         for entity in tagger.predict([tokens], threshold=threshold)[0].entities
     }
     assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_segment_that_begins_and_ends_at_the_sentences_edges_alone_may_be_above_a_threshold():
+    rules = Constraints.from_scheme(["I-X"], "IO")  # no step leads into a segment or out of it
+    assert (0, 2, "X") in SegmentBounds(rules, masked=True).candidates(np.ones((2, 1)), 0.9)
 
 
 def test_a_threshold_finds_in_a_batch_what_it_finds_one_by_one(vague, monkeypatch):
