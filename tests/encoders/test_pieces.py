@@ -26,6 +26,10 @@ def _ends(counts: list[int]) -> np.ndarray:
     return np.array([sum(counts[:n]) for n in range(len(counts) + 1)])
 
 
+def test_a_window_shares_a_quarter_of_itself_with_the_next() -> None:
+    assert windows(np.arange(101), capacity=40) == [(0, 40), (30, 70), (60, 100)]
+
+
 @given(sentences())
 def test_windows_cover_a_sentence_and_each_fits(drawn: tuple[list[int], int]) -> None:
     counts, capacity = drawn
