@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.cells import NOT_RUN, NOT_THERE, Cell, Number, Probability, Table, number, probability, text
+from experiments.cells import NOT_RUN, NOT_THERE, Cell, Number, Probability, Table, probability, text
 from experiments.claims import LINKS, Claim
 from experiments.edges import edges, edges_in_training
 from experiments.grid import OF_THE_PAPERS_SIZE, WITHOUT_WEIGHTS
 from experiments.level import SET_BESIDE, how_far, ingredients, scheme_inside, tuning, without_the_cut
-from experiments.reading import CORPORA, WITHOUT_EDGES, Results, Setting, main_setting, paper_score, ratios
+from experiments.reading import CORPORA, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import (
     FEWEST_SEEDS,
     LEVEL,
@@ -24,7 +24,7 @@ from experiments.statistics import (
     rank_correlation,
     tally,
 )
-from experiments.tables import CORRECTED, TEST_F1, of_the_papers_size, seeds_of
+from experiments.tables import TEST_F1, of_the_papers_size, seeds_of
 
 
 def claims_table(claims: list[Claim]) -> Table:
