@@ -196,6 +196,15 @@ def test_convert_keeps_sentences_apart(capsys, tmp_path):
     assert run(capsys, "convert", "--from", "BIO", "--to", "IOB1", path)[1] == "a\tI-X\n\nb\tI-X\nc\tB-X\n\n"
 
 
+@pytest.mark.parametrize("command", [["repair"], ["convert", "--from", "BIO", "--to", "IOB1"]], ids=min)
+def test_document_marks_and_comments_stay_where_they_stood(capsys, tmp_path, command):
+    path = tmp_path / "a"
+    path.write_text("# id 1\n-DOCSTART-\n\n# 2\nann x O\n\n-DOCSTART- -X- O\n\nflew x O\n\n# end\n\n")
+    code, out, err = run(capsys, *command, "--comment", "#", str(path))
+    assert (code, out) == (0, path.read_text())
+    assert "2 tags" in err, "marks are no tokens"
+
+
 def test_output_is_written_whole_packed_if_named_so_and_links_stay(capsys, tagged, tmp_path):
     plain, packed, link = tmp_path / "out", tmp_path / "out.gz", tmp_path / "link"
     link.symlink_to(plain)
@@ -263,6 +272,8 @@ def test_words_read_as_gold_say_which_columns_were_read(capsys, tmp_path, comman
         (["evaluate"], "Missing argument"),
         (["evaluate", "FILE", "--nope"], "No such option: --nope; see maskedcrf evaluate --help"),
         (["nope"], "No such command 'nope'; see maskedcrf --help"),
+        (["trian"], "No such command 'trian': did you mean train?; see"),
+        (["train", "FILE"], "labelled files go after --train"),
         (["check", "FILE", "--column", "0"], "no scheme has all of these tags: w; is --column right?"),
         (["evaluate", "/nowhere/at/all"], "/nowhere/at/all: No such file or directory"),
         (["evaluate", "/"], "/: a folder without seq.in"),

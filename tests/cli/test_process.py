@@ -55,6 +55,25 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     assert process.wait(timeout=30) == 141
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
+def test_a_closed_stream_is_no_failure(tmp_path, closed):
+    (tmp_path / "a").write_text("w B-X B-X\n")
+    for command in ("evaluate", "repair"):
+        line = f"{sys.executable} -m maskedcrf {command} a {closed}"
+        result = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True)
+        assert (result.returncode, "Traceback" in result.stderr, "maskedcrf" in result.stdout) == (0, False, False)
+
+
+def test_on_a_terminal_one_end_of_file_is_enough(tmp_path):
+    ours, theirs = os.openpty()
+    command = [*COMMAND, "check", "-"]
+    process = subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    with process, os.fdopen(ours, "w+b", buffering=0) as terminal:
+        terminal.write(b"ann B-PER\n\n\x04")
+        assert "1 sentences, 1 tokens" in process.communicate(timeout=60)[0]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
 @pytest.mark.parametrize("command", ["repair", "check"])
 @pytest.mark.parametrize("times", [1, 20_000])

@@ -110,6 +110,8 @@ def test_a_hash_is_a_token_unless_comments_are_asked_for(file):
     path = file("# id = 1\n# x\na NN DT O\n# NN DT O\n\n#\n\n")
     with pytest.raises(DataError, match="is it a comment"):
         list(read_conll(path))
+    with pytest.raises(DataError, match=r":3: 2 columns .* is the first line a comment\? .*--set data.comment="):
+        list(read_conll(file("# id = 1\n\na O\n", "first")))
     assert [(each.tokens, each.line) for each in read_conll(path, comment="#")] == [(("a", "#"), 3)]
     assert [each.tokens for each in read_conll(file("# # O\n", "hash"))] == [("#",)]
 

@@ -57,7 +57,7 @@ def _checked(files: Sequence[str], column: int, comment: str | None, scheme: Sch
     from maskedcrf.cli.streams import chunks
     from maskedcrf.evaluation.check import Checked, check
 
-    found = [check(_tagged(chunk, column), scheme) for chunk in chunks(files, comment=comment, keep_docstart=False)]
+    found = [check(_tagged(chunk, column), scheme) for chunk in chunks(files, comment=comment)]
     return sum(found, Checked())
 
 
@@ -81,7 +81,7 @@ def _suggested(files: Sequence[str], column: int, comment: str | None) -> tuple[
 
     known: dict[str, str] = {}
     kept: list[Sentence] = []
-    for chunk in chunks(files, comment=comment, keep_docstart=False):
+    for chunk in chunks(files, comment=comment):
         for sentence in _tagged(chunk, column):
             # One string per tag, and no words: the whole corpus must be seen before a scheme can be suggested.
             tags = tuple(known.setdefault(tag, tag) for tag in sentence.tags or ())

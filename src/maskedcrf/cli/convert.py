@@ -27,7 +27,7 @@ def run(
     comment: Comment = None,
     output: Output = "-",
 ) -> None:
-    """Rewrite tags from one scheme into another; tokens and other columns stay. Comment lines are not written.
+    """Rewrite tags from one scheme into another; tokens, other columns, comments and -DOCSTART- lines stay.
 
     IO cannot part neighbours of one type: how many segments merge is said on standard error, and so is how many
     were illegal.
@@ -43,7 +43,7 @@ def run(
     schemes = [Scheme.get(name, delimiter=delimiter, prefix_last=prefix_last) for name in (source, target)]
     illegal = merged = tokens = 0
     with written(output) as text:
-        for chunk in chunks(files, comment=comment, keep_docstart=True, may_be_empty=True):
+        for chunk in chunks(files, comment=comment, marks=True):
             converted = _converted(chunk, column, schemes[0], schemes[1], keep_illegal=strategy is Repair.retain)
             illegal, merged = illegal + converted.illegal, merged + converted.merged
             tokens += write_conll(converted.sentences, text)

@@ -16,7 +16,9 @@ PrefixLast = Annotated[bool, typer.Option("--prefix-last", help="Tags look like 
 TagColumn = Annotated[int, typer.Option("--column", help="Column of the tags, from 0; -1 is the last.")]
 GoldColumn = Annotated[int, typer.Option("--gold-column", help="Column of the gold tags, from 0; -1 is the last.")]
 PredictedColumn = Annotated[int, typer.Option("--predicted-column", help="Column of the predicted tags.")]
-Comment = Annotated[str | None, typer.Option(help="Skip lines before a sentence that begin with this.")]
+Comment = Annotated[
+    str | None, typer.Option(help="What a comment begins with; such lines before a sentence are no tokens.")
+]
 DEVICE = "What the model runs on, such as cpu or cuda."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import ne
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,7 @@ def run(
     comment: Comment = None,
     output: Output = "-",
 ) -> None:
-    """Rewrite illegal tags into legal ones; every other tag, token and column stays. Comment lines are not written.
+    """Rewrite illegal tags into legal ones; all else stays, comments and -DOCSTART- lines too.
 
     \b
     Example:
@@ -40,11 +41,11 @@ def run(
     scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
     changed = tokens = 0
     with written(output) as text:
-        for chunk in chunks(files, comment=comment, keep_docstart=True, may_be_empty=True):
+        for chunk in chunks(files, comment=comment, marks=True):
             repaired = list(_repaired(chunk, column, scheme_, strategy.value))
             for before, after in zip(chunk, repaired, strict=True):
-                pairs = zip(before.columns[column], after.columns[column], strict=True)
-                changed += 0 if before is after else sum(old != new for old, new in pairs)
+                if before is not after:
+                    changed += sum(map(ne, before.columns[column], after.columns[column]))
             tokens += write_conll(repaired, text)
     note(f"{changed} of {tokens} tags changed ({scheme_.name}, {strategy.value})")
 

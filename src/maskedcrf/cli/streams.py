@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
-from maskedcrf.data.conll import read_many
+from maskedcrf.data.conll import DocumentMark, read_many
 from maskedcrf.data.files import unwritten, written_whole
 from maskedcrf.data.reading import require_columns
 from maskedcrf.data.sentence import Sentence, in_chunks
@@ -27,12 +27,15 @@ PATIENCE = 1.0
 
 
 def chunks(
-    files: Sequence[str], *, comment: str | None, keep_docstart: bool, may_be_empty: bool = False
+    files: Sequence[str], *, comment: str | None, keep_docstart: bool = False, marks: bool = False
 ) -> Iterator[list[Sentence]]:
-    """The files' sentences, some ten thousand tokens at a time; on a terminal, a line that counts them."""
+    """The files' sentences, some ten thousand tokens at a time; on a terminal, a line that counts them.
+
+    With `marks`, for whoever writes them all again, also the lines between sentences, and files may be empty.
+    """
     for name in files:
         require_columns(name)
-    found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart))
+    found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart, marks=marks))
     begun, tokens, shown = time.monotonic(), 0, False
     for chunk in found:
         yield chunk
@@ -42,18 +45,18 @@ def chunks(
             print(f"\r{chunk[-1].file}: {tokens:,} tokens", end="\033[K", file=sys.stderr, flush=True)
     if shown:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    if not tokens and not may_be_empty:
+    if not tokens and not marks:
         raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
 
 
 def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:
-    """One column of each sentence, or an error that says where it is missing."""
+    """One column of each sentence, or an error that says where it is missing; of a mark, nothing."""
     for sentence in sentences:
         width = len(sentence.columns)
-        if not -width <= number < width:
+        if not (-width <= number < width or isinstance(sentence, DocumentMark)):
             has = f"{width} column{'s' * (width != 1)}"
             raise DataError(f"{sentence.where(0)}: there is no column {number}, the file has {has}; choose another")
-    return [sentence.columns[number] for sentence in sentences]
+    return [() if isinstance(each, DocumentMark) else each.columns[number] for each in sentences]
 
 
 def sides_read(gold: int, predicted: int) -> str:

@@ -36,6 +36,10 @@ class DocumentMark(Sentence):
     """Columns that the lines of the file have more."""
     is_comment: bool = False
 
+    def with_column(self, number: int, cells: Iterable[str]) -> Sentence:
+        """The mark itself, which has no columns."""
+        return self
+
 
 def read_conll(
     path: str | os.PathLike[str],
@@ -78,21 +82,31 @@ def read_many(
     tag_column: int | None = -1,
     comment: str | None = None,
     keep_docstart: bool = False,
+    marks: bool = False,
 ) -> Iterator[Sentence]:
     """The sentences of several files, in order."""
     for path in paths:
         yield from read_conll(
-            path, token_column=token_column, tag_column=tag_column, comment=comment, keep_docstart=keep_docstart
+            path,
+            token_column=token_column,
+            tag_column=tag_column,
+            comment=comment,
+            keep_docstart=keep_docstart,
+            marks=marks,
         )
 
 
 def write_conll(sentences: Iterable[Sentence], handle: TextIO) -> int:
     """Write sentences as columns, a blank line after each; returns how many tokens were written.
 
-    A sentence that was read is written with all its columns; one made in memory as token and tag.
+    A sentence that was read is written with all its columns; one made in memory as token and tag. Marks and comments
+    are written as they are.
     """
     written = 0
     for sentence in sentences:
+        if isinstance(sentence, DocumentMark):
+            handle.write(sentence.mark + "\n" * (1 + sentence.alone))
+            continue
         columns = sentence.columns or (sentence.tokens, *([sentence.tags] if sentence.tags is not None else []))
         lines = [sentence.separator.join(row) for row in zip(*columns, strict=True)]
         text = "\n".join(lines)
@@ -120,6 +134,9 @@ def _reads_back(text: str, rows: int, columns: int, separator: str) -> bool:
 def _blocks(handle: BinaryIO, name: str) -> Iterator[bytes]:
     """Blocks of whole sentences, about a megabyte each."""
     while block := handle.read(BLOCK):
+        if len(block) < BLOCK:  # the end; on a terminal each further question would want a Ctrl-D of its own
+            yield block
+            return
         parts = [block, handle.readline(LONGEST_LINE)]
         while more := handle.readline(LONGEST_LINE):
             if len(more) == LONGEST_LINE:
@@ -142,6 +159,8 @@ class Layout:
     token_column: int
     tag_column: int | None
     comment: str | None
+    begins_with_hash: bool = False
+    """Whether the first line, which says how many columns there are, looks like a comment that was not named."""
 
     @staticmethod
     def of(
@@ -162,7 +181,8 @@ class Layout:
                 counted = f"columns 0 to {width - 1}, or -{width} to -1" if width > 1 else "one column only"
                 raise DataError(f"{name}:{first}: there is no column {column}; this line has {counted}")
         separator = "\t" if any("\t" in line for line in texts) else " "
-        return Layout(name, width, by_tab, separator, token_column, tag_column, comment)
+        hash_first = texts[0].startswith("#")
+        return Layout(name, width, by_tab, separator, token_column, tag_column, comment, hash_first)
 
     def sentences(
         self,
@@ -224,7 +244,9 @@ class Layout:
             if len(cells) == self.width:
                 return cells
         found = len(ways[0])
-        comment = "; is it a comment? say so with --comment '#'" if line.startswith("#") and not self.comment else ""
+        which = "it" if line.startswith("#") else "the first line" if self.begins_with_hash else None
+        train = "(train: --set data.comment='#')"
+        comment = f"; is {which} a comment? say so with --comment '#' {train}" if which and not self.comment else ""
         raise DataError(
             f"{self.name}:{number}: {found} column{'s' * (found != 1)} where the file has {self.width}; "
             f"give every token the same columns, parted by tabs if a token holds a blank{comment}"

@@ -223,7 +223,7 @@ def read_settings(path: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]
         except OSError as error:
             raise SettingsError(f"{path}: {error.strerror}; give a readable TOML file") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path}: not TOML ({error})") from error
+            raise SettingsError(f"{path}: not TOML ({error}); labelled files go after --train") from error
     for name, value in flags.items():
         *tables, key = name.split(".")
         table = values
