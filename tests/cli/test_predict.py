@@ -122,6 +122,26 @@ def test_columns_named_as_text_are_tagged_as_text_and_a_note_says_so(model, caps
     assert told.out.startswith("ann B-PER\nNNP ")
 
 
+def test_json_lines_on_standard_input_are_tagged_as_text_and_a_note_says_so(model, capsys, monkeypatch):
+    line = b'{"text": "ann flew"}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(line))))
+    assert main(["predict", model, "-"]) == 0
+    assert capsys.readouterr().err == (
+        "maskedcrf: <stdin> looks like JSON lines; it is tagged as text: say --input-format jsonl\n"
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb"), ("NO_COLOR", "")])
+def test_colours_are_left_out_where_they_are_not_wanted(model, capsys, tmp_path, monkeypatch, name, value):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    (tmp_path / "in.txt").write_text("ann flew\n")
+    assert main(["predict", model, str(tmp_path / "in.txt")]) == 0
+    assert ("\033" in capsys.readouterr().out) == (value == "")
+
+
 def test_text_and_what_is_said_to_be_text_get_no_note(model, capsys, tmp_path):
     (tmp_path / "in.txt").write_text("ann flew\n\neve left\n")
     (tmp_path / "columns.txt").write_text("ann B-PER\n")
@@ -195,7 +215,7 @@ def test_marked_text_shows_the_most_probable_of_entities_that_overlap(model, cap
         (b"{]\n", ["--input-format", "jsonl"], ":1: not JSON"),
         (b"[3]\n", ["--input-format", "jsonl"], ":1: list where an object"),
         (b'{"tokens": 3}\n', ["--input-format", "jsonl"], ":1: tokens must be a list of strings, got int"),
-        (b'{"text": ["ann"]}\n', ["--input-format", "jsonl"], ":1: neither tokens nor text"),
+        (b'{"text": ["ann"]}\n', ["--input-format", "jsonl"], ':1: text must be a string, got ["ann"]'),
         (b'{"tokens": ["a", "\\ud800"]}\n', ["--input-format", "jsonl"], ":1: tokens hold half a character"),
         (b'\n{"text": "\\ud800"}\n', ["--input-format", "jsonl", "--format", "jsonl"], ":2: text hold half a"),
         (b"a b\nc\n", ["--input-format", "conll"], ":2:"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -97,12 +98,17 @@ def run(
     texts = (_words(given) for given in inputs if not isinstance(given, DocumentMark))
     asked: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
     answers = tagger.stream(texts, **asked)
-    if files == ["-"] and sys.stdin.isatty():
+    if files == ["-"] and sys.stdin.isatty() and terminal and input_format is not InputFormat.conll:
         note("a text a line, answered one by one; Ctrl-D ends")
         answers = (answer for text in texts for answer in tagger.stream([text], **asked))
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
     with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
-        _write(kept, answers, handle, shape, colours=terminal)
+        _write(kept, answers, handle, shape, colours=terminal and _has_colours())
+
+
+def _has_colours() -> bool:
+    """Whether this terminal shows colours and its user wants them (no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
@@ -152,15 +158,18 @@ def _inputs(
 def _guess(name: str) -> InputFormat:
     from maskedcrf.cli.streams import note
     from maskedcrf.data.files import file_name, form_of
-    from maskedcrf.data.reading import looks_like_columns
+    from maskedcrf.data.reading import looks_like_columns, looks_like_json_lines
 
     if Path(name).is_dir():
         return InputFormat.triples
     form = form_of(name)
     if form == "parquet":
         raise DataError(f"{name}: a Parquet file by its name; tag it with maskedcrf tag, or say --input-format")
-    if form is None and looks_like_columns(name):
-        note(f"{file_name(name)} looks like columns; it is tagged as text: say --input-format conll")
+    if form is None and not (name == "-" and sys.stdin.isatty()):
+        likely = {"columns": ("conll", looks_like_columns), "JSON lines": ("jsonl", looks_like_json_lines)}
+        for kind, (option, is_likely) in likely.items():
+            if is_likely(name):
+                note(f"{file_name(name)} looks like {kind}; it is tagged as text: say --input-format {option}")
     return InputFormat(form or "text")
 
 
@@ -193,7 +202,7 @@ def _write(
         if isinstance(given, DocumentMark):
             if shape is OutputFormat.conll:
                 added = "" if given.is_comment else f"{given.separator}O" * (given.missing + 1)
-                handle.write(given.mark + added + "\n" * (1 + given.alone))
+                write_conll([replace(given, mark=given.mark + added)], handle)
             continue
         answer = next(answers)
         if shape is OutputFormat.jsonl:

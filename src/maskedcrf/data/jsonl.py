@@ -140,10 +140,12 @@ def tokens_or_text(record: dict[str, Any], where: str) -> list[str] | str:
     """The tokens of a record or, where it has none, its text as it stands."""
     if "tokens" in record:
         return strings(record["tokens"], "tokens", where)
-    text = record.get("text")
-    if not isinstance(text, str):
+    if "text" not in record:
         keys = json.dumps(list(record))[:80]
         raise DataError(f"{where}: neither tokens nor text (keys: {keys}); name the columns as `tokens`, `tags`")
+    text = record["text"]
+    if not isinstance(text, str):
+        raise DataError(f"{where}: text must be a string, got {json.dumps(text)[:40]}")
     return strings([text], "text", where)[0]
 
 

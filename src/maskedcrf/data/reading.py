@@ -79,7 +79,7 @@ def require_columns(path: str | os.PathLike[str]) -> None:
     if os.fspath(path) != "-" and Path(path).is_dir():
         kinds = {"triples": "a folder of parallel files (seq.in)", "huggingface": "a saved dataset"}
         kind = kinds[guess_format(path)]
-    elif _is_json_lines(_beginning(path)):
+    elif looks_like_json_lines(path):
         kind = "JSON lines"
     else:
         return
@@ -89,11 +89,16 @@ def require_columns(path: str | os.PathLike[str]) -> None:
     )
 
 
+def looks_like_json_lines(path: str | os.PathLike[str]) -> bool:
+    """Whether the first line is a JSON object, as far as it is seen."""
+    return _is_json_lines(_beginning(path))
+
+
 def looks_like_columns(path: str | os.PathLike[str]) -> bool:
     """Whether the first lines all have as many cells, two at least, of which the last is a tag such as O or B-LOC."""
     whole, _, cut = _beginning(path).decode("utf-8", "replace").removeprefix("\ufeff").rpartition("\n")
     stripped = (line.strip() for line in (whole or cut).split("\n"))
-    lines = [line for line in stripped if line and not is_docstart(line)][:_LINES]
+    lines = [line for line in stripped if line and not is_docstart(line) and line[0] != "#"][:_LINES]
     by_runs, by_tabs = [runs(line) for line in lines], [line.split("\t") for line in lines]
     return any(
         len({len(cells) for cells in rows}) == 1
