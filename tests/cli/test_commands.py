@@ -345,6 +345,17 @@ def test_tables_are_drawn_on_a_terminal(capsys, scored, monkeypatch):
         assert "─" in out or "━" in out
 
 
+def test_tables_neither_cut_nor_interpret_what_is_in_them(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.chdir(tmp_path)
+    name = "a[bold]:cat:" + 60 * "x"
+    (tmp_path / name).write_text("w O\nv I-ORGANISATION\n")
+    code, out, _ = run(capsys, "check", "--scheme", "BIO", name)
+    assert code == 1
+    assert f"{name}:2" in "".join(line.split("│")[1].strip() for line in out.split("\n") if line.startswith("│"))
+
+
 def test_progress_is_shown_on_a_terminal_only_when_it_takes_long(capsys, scored, monkeypatch):
     monkeypatch.setattr("maskedcrf.cli.streams.PATIENCE", -1.0)
     assert "tokens" not in run(capsys, "evaluate", scored)[2]

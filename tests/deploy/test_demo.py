@@ -63,6 +63,8 @@ def test_a_missing_folder_is_refused_before_anything_is_trained(
 ) -> None:
     assert main(["demo", "--output", str(tmp_path / "nowhere" / "report.html")]) == 2
     assert "nowhere is not a folder" in capsys.readouterr().err
+    assert main(["demo", "--output", str(tmp_path)]) == 2
+    assert f"{tmp_path} is a folder; give a file" in capsys.readouterr().err
 
 
 def test_text_curves_put_each_value_at_its_height() -> None:

@@ -29,6 +29,8 @@ def run(
 
     if not output.parent.is_dir():
         raise typer.BadParameter(f"{output.parent} is not a folder; give a file in one that exists")
+    if output.is_dir():
+        raise typer.BadParameter(f"{output} is a folder; give a file to write")
     started = perf_counter()
 
     def tell(line: str) -> None:

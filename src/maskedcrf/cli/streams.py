@@ -81,10 +81,12 @@ def doubt_scheme(illegal: int, total: int, scheme: str) -> None:
 
 
 def print_table(table: Table) -> None:
-    """Print a table on the terminal."""
+    """Print a table on the terminal; cells stand as they are, and are folded where it is narrow, never cut."""
     from rich.console import Console
 
-    Console().print(table)
+    for column in table.columns:
+        column.overflow = "fold"
+    Console(markup=False, emoji=False).print(table)
 
 
 @contextmanager
