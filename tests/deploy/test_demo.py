@@ -47,6 +47,8 @@ def test_the_page_holds_table_curves_matrix_and_lattice(found: demo.Demo) -> Non
     assert found.example is not None
     assert "illegal step" in html
     assert found.example.broken[0].tag in html
+    green = html.partition(".masked{stroke:")[2].partition("}")[0]
+    assert f'style="stroke:{green}"><title>MCRF</title>' in html, "the masked CRF has one colour on the page"
 
 
 def test_the_command_writes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from maskedcrf.data.files import written_whole
 from maskedcrf.tags.constraints import Constraints
 
-COLOURS = ("#1b7f5c", "#c25a1c", "#4967b5", "#8a4fa3")
+COLOURS = ("#c25a1c", "#1b7f5c", "#4967b5", "#8a4fa3")
 
 
 def page(title: str, sections: Sequence[tuple[str, str, str]]) -> str:
