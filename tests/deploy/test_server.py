@@ -129,7 +129,7 @@ async def test_health_metrics_and_schema_are_there() -> None:
         assert set(schema["paths"]) == {"/tag", "/tag/batch", "/lattice", "/health", "/metrics"}
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc", "/tag/..%2f..%2fetc/passwd", "/page/", "/server.py"])
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/tag/..%2f..%2fetc/passwd", "/page/", "/health/", "/server.py"])
 @asynchronous
 async def test_nothing_else_is_served(path: str) -> None:
     async with connected() as client:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -193,3 +193,24 @@ def bounded(handle: Handler, limits: Limits, budget: Budget) -> Handler:
             narrowed.release()
 
     return within
+
+
+Answer = TypeVar("Answer")
+
+
+async def unless_gone(request: Request, answer: Coroutine[Any, Any, Answer]) -> Answer:
+    """The answer to a request that was read; given up once the client has closed the connection."""
+    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise HTTPException(400, "the connection closed before the answer")
+        return answering.result()
+    finally:
+        answering.cancel()
+        leaving.cancel()
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -21,6 +21,9 @@ from maskedcrf.tagger import Tagger
 
 HEADER_SECONDS = 10.0
 """For a client to send the head of a request; its body has a limit of its own."""
+READ_BYTES = 1 << 14
+"""Taken from a connection at a time: a body in chunks of one byte takes long to read, and others wait meanwhile."""
+CLOSE = (b"connection", b"close")
 
 
 class PatientProtocol(H11Protocol):
@@ -30,6 +33,7 @@ class PatientProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait."""
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]
         super().connection_made(transport)
         self._wait()
 
@@ -42,6 +46,12 @@ class PatientProtocol(H11Protocol):
         """Nobody is waited for."""
         self._stop_waiting()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close once the answer is out, and say so in it: a client that did not know would lose its next request."""
+        if self.cycle is not None:
+            self.cycle.scope["headers"].append(CLOSE)  # uvicorn repeats it in the answer
+        super().shutdown()
 
     def _wait(self) -> None:
         if self.conn.their_state is not h11.IDLE:

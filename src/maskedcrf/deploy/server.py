@@ -21,7 +21,7 @@ from maskedcrf.deploy import schemas
 from maskedcrf.deploy.batcher import Batcher
 from maskedcrf.deploy.guard import LOOPBACK, Guard, refusal
 from maskedcrf.deploy.lattice import lattice
-from maskedcrf.deploy.limits import Budget, Limits, bounded
+from maskedcrf.deploy.limits import Budget, Limits, bounded, unless_gone
 from maskedcrf.deploy.metrics import Metrics
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger, predict
@@ -137,6 +137,7 @@ def create_app(tagger: Tagger, *, limits: Limits | None = None, hosts: Collectio
         description="Tags that never leave their scheme, with exact probabilities.",
         docs_url=None,  # both would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # behind a proxy, a redirect would name another server, and without encryption
         lifespan=lifespan,
         telemetry=SILENT,
     )
@@ -162,33 +163,34 @@ def _bounded_route(limits: Limits, bodies: Budget) -> type[APIRoute]:
 
 
 def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
-    async def submit(options: schemas.Options, items: Sequence[Item]) -> list[bytes]:
+    async def submit(client: Request, options: schemas.Options, items: Sequence[Item]) -> list[bytes]:
         weight = _weight(options)
         most, tokens = caps.REQUEST_TOKENS // weight, sum(len(item.tokens) for item in items)
         _at_most(tokens, most, "tokens in one request that asks for this")
-        return await batcher.submit(service.question(options), items, weight=weight)
+        return await unless_gone(client, batcher.submit(service.question(options), items, weight=weight))
 
     @app.post("/tag", response_model=schemas.Prediction, responses=schemas.declared(*POSTED))
-    async def tag(request: schemas.TagRequest) -> Response:
+    async def tag(request: schemas.TagRequest, client: Request) -> Response:
         """Tags and entities of one sentence."""
-        return _answered(await submit(request, [service.item(request)]))
+        return _answered(await submit(client, request, [service.item(request)]))
 
     @app.post("/tag/batch", response_model=schemas.Predictions, responses=schemas.declared(*POSTED))
-    async def tag_batch(request: schemas.BatchRequest) -> Response:
+    async def tag_batch(request: schemas.BatchRequest, client: Request) -> Response:
         """Tags and entities of many sentences."""
         items = list[Item]()
         for number, sentence in enumerate(request.sentences):
             with _located(f"sentences.{number}"):
                 items.append(service.item(sentence))
-        answers = await submit(request, items)
+        answers = await submit(client, request, items)
         return _answered([b'{"predictions": [', b", ".join(answers), b"]}"])
 
     @app.post("/lattice", response_model=schemas.LatticeAnswer, responses=schemas.declared(*POSTED))
-    async def tag_lattice(request: schemas.LatticeRequest) -> Response:
+    async def tag_lattice(request: schemas.LatticeRequest, client: Request) -> Response:
         """The lattice of one sentence: scores, marginals, the masked and the unmasked path."""
         item = service.item(request)
         _at_most(len(item.tokens), caps.LATTICE_TOKENS, "tokens in one lattice")
-        return _answered(await batcher.submit(LatticeQuestion(request.nbest), [item], weight=caps.RANKED_WEIGHT))
+        question = LatticeQuestion(request.nbest)
+        return _answered(await unless_gone(client, batcher.submit(question, [item], weight=caps.RANKED_WEIGHT)))
 
 
 def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics) -> None:
