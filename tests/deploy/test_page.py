@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from served import TEXT, listening
@@ -202,6 +202,16 @@ def test_highlighting_counts_characters_beyond_the_basic_plane_once(view: Any, a
     page = opened(view, address, "#text=😀😀+Oslo+😀&fix=0:O&fix=1:O&fix=3:O")
     assert page.locator("mark").evaluate("mark => mark.firstChild.data") == "Oslo"
     assert page.locator("#entities").inner_text().startswith("😀😀 Oslo")
+
+
+@pytest.mark.parametrize(("text", "direction"), [("سافرت Ann Lee 7 أوسلو", "rtl"), (TEXT, "ltr")])
+def test_a_text_runs_in_its_own_direction_and_its_marks_in_ours(
+    view: Any, address: str, text: str, direction: str
+) -> None:
+    page = opened(view, address, f"#text={quote(text)}")
+    found = "element => getComputedStyle(element).direction"
+    assert [page.eval_on_selector(name, found) for name in ("#text", "#entities")] == [direction] * 2
+    assert page.eval_on_selector("#entities small", found) == "ltr"
 
 
 def test_text_is_shown_as_text(view: Any, address: str) -> None:
