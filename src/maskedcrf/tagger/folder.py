@@ -178,10 +178,14 @@ def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
     """The model of a folder, the scheme it writes, and how it was made."""
     _check_tree(directory)
     config = read_config(directory)
-    scheme, output_scheme = (
-        Scheme.get(name, delimiter=config.delimiter, prefix_last=config.prefix_last)
-        for name in (config.scheme, config.output_scheme)
-    )
+    try:
+        scheme, output_scheme = (
+            Scheme.get(name, delimiter=config.delimiter, prefix_last=config.prefix_last)
+            for name in (config.scheme, config.output_scheme)
+        )
+        rules = Constraints.from_scheme(config.tags, scheme)
+    except MaskedCRFError as error:
+        raise ModelFolderError(f"{directory / CONFIG}: {error}") from error
     shapes = _header(directory / WEIGHTS)
 
     def build() -> TaggerModel:
@@ -190,7 +194,6 @@ def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
             raise ModelFolderError(
                 f"{directory}: {CONFIG} and {ENCODER}/ describe different encoders; save or fetch the model again"
             )
-        rules = Constraints.from_scheme(config.tags, scheme)
         return TaggerModel(encoder, rules, head=config.head, mask=config.mask, dropout=config.dropout)
 
     # The caller's random numbers are not ours to use up.
