@@ -48,7 +48,7 @@ class Features:
             if config["transformer"]:
                 self._pieces = _pieces(files, config["pooling"])
                 self.context = range(MOST_CONTEXT + 1).index(config.get("context", 0))  # or a ValueError
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise DataError(
                 f"the encoder's files are not complete or not sound ({type(error).__name__}: {error})"
             ) from error

@@ -19,7 +19,7 @@ from maskedcrf.deploy import onnx_file
 from maskedcrf.deploy.features import Features
 from maskedcrf.deploy.onnx_file import Description, OnnxFileError
 from maskedcrf.encoders.indexing import Surroundings
-from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError, MissingExtraError
+from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.tagger.allowed import Fixed
 from maskedcrf.tagger.items import Item, Text, take
 from maskedcrf.tagger.reading import segments_of_paths
@@ -69,12 +69,14 @@ class OnnxTagger:
         session = _session(content, path)
         try:
             tagger = cls(session, description, threads=threads or _cores())
-            found = {node.name for node in session.get_inputs()}
-            wanted = tagger._features.prepare([["a"]]).keys()
-        except DataError as error:
+            tagger._try_out()
+        except MissingExtraError:
+            raise
+        except MaskedCRFError as error:
             raise OnnxFileError(f"{path}: {error}") from error
-        if found != wanted or [node.name for node in session.get_outputs()] != OUTPUTS:
-            raise OnnxFileError(f"{path}: its inputs and outputs are not those of a maskedcrf model; export it again")
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:  # of numbers no model has
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise OnnxFileError(f"{path}: its parts do not fit each other ({told}); export it again") from error
         return tagger
 
     @overload
@@ -129,12 +131,26 @@ class OnnxTagger:
     def paths(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> Paths:
         """The best legal path of each sentence, all in one run; `around` has the words before and after each."""
         arrays = self._features.prepare(sentences, around)
-        found = Paths(*self.session.run(OUTPUTS, arrays))
+        try:
+            found = Paths(*self.session.run(OUTPUTS, arrays))
+        except Exception as error:  # onnxruntime's errors have no common base of their own
+            told = str(error).splitlines()[0]
+            raise OnnxFileError(f"onnxruntime cannot run it ({told}); split the text, or export it again") from error
         on = found.tags[arrays["mask"]] if found.tags.shape == arrays["mask"].shape else np.array([-1])
         lost = np.isneginf(found.log_probability)
         if ((on < 0) | (on >= len(self.tags))).any() and not lost.any():
             raise OnnxFileError("the file gives tags that do not exist; export the model again")
         return found
+
+    def _try_out(self) -> None:
+        """Refuse a file whose description, tokenizer and graph are not of one model, before a text meets it."""
+        for tag in self.tags:
+            self.scheme.split(tag)
+        found = {node.name for node in self.session.get_inputs()}
+        outputs = [node.name for node in self.session.get_outputs()]
+        if found != self._features.prepare([["a"]]).keys() or outputs != OUTPUTS:
+            raise OnnxFileError("its inputs and outputs are not those of a maskedcrf model; export it again")
+        self.paths([["a"]])
 
     def _answers(self, numbered: Sequence[tuple[int, Item]], *, ranked: bool) -> list[Prediction]:
         full = [(number, item) for number, item in numbered if item.tokens]
@@ -169,7 +185,7 @@ def _session(content: bytes, path: Path) -> Any:
     except ImportError as error:
         raise MissingExtraError("an ONNX file needs onnxruntime: pip install onnxruntime") from error
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what fails is raised, too
     # A batch on each core: many small products on several cores at once mostly wait for each other.
     options.intra_op_num_threads = 1
     try:
