@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 
 import pytest
 from bulk_inputs import BAD_LINES, TEXTS, columns, json_lines, table
@@ -17,6 +18,7 @@ from maskedcrf.deploy.bulk.formats import FORMATS, cut, tag
 from maskedcrf.deploy.bulk.output import Manifest, Source, Target, find_sources
 from maskedcrf.deploy.bulk.rows import Options
 from maskedcrf.deploy.bulk.run import _made
+from maskedcrf.deploy.bulk.tables import arrow_bytes
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger.folder import Record
 from maskedcrf.tagger.tagger import Tagger
@@ -246,6 +248,30 @@ def test_rejects_of_an_earlier_run_do_not_outlive_it(tmp_path):
         target.write(b"{}\n", rejects)
         target.finish()
         assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+@pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "parquet"])
+def test_a_full_disk_is_told_by_the_name_of_the_output_and_leaves_nothing(form, tmp_path):
+    resource = pytest.importorskip("resource")
+    content = random.Random(1).randbytes(1 << 16)
+    if form == "parquet":
+        content = arrow_bytes(pa.table({"text": [content]}))
+    target = Target(tmp_path, Source("in", form.partition(".")[0], f"a.{form}"))
+
+    def write_all():
+        for _ in range(3):
+            target.write(content, b"")
+        target.finish()
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, before[1]))  # no file may be larger, as if the disk were full
+    try:
+        with pytest.raises(MaskedCRFError, match=rf"a\.{form}: File too large; finished files are kept, make room"):
+            write_all()
+        target.drop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_how_large_pieces_are_makes_no_other_output(tmp_path):

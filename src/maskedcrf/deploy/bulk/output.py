@@ -188,10 +188,31 @@ class Target:
 
     def write(self, content: bytes, rejects: bytes) -> None:
         """Add the rows of a piece."""
-        self._sink.write(content)
-        self._set_aside += self._raw[1].write(rejects)
+        with self._named():
+            self._sink.write(content)
+            self._set_aside += self._raw[1].write(rejects)
 
     def finish(self) -> None:
+        """Make the output appear, or leave things as they were."""
+        with self._named():
+            self._finish()
+
+    def drop(self) -> None:
+        """Leave nothing behind."""
+        for raw, part in zip(self._raw, self._parts, strict=True):
+            with suppress(OSError):  # on a full disk, of what has not been written yet
+                raw.close()
+            part.unlink(missing_ok=True)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            hint = "finished files are kept, make room and run again"
+            raise MaskedCRFError(f"{self._path}: {error.strerror or error}; {hint}") from error
+
+    def _finish(self) -> None:
         """The rejects first: where the output stands, everything that belongs to it does."""
         self._sink.close()
         for raw in self._raw:
@@ -205,12 +226,6 @@ class Target:
             self._rejects.unlink(missing_ok=True)
         self._parts[0].replace(self._path)
         _flush_folder(self._path.parent)
-
-    def drop(self) -> None:
-        """Leave nothing behind."""
-        for raw, part in zip(self._raw, self._parts, strict=True):
-            raw.close()
-            part.unlink(missing_ok=True)
 
 
 def _aside(path: Path) -> Path:
