@@ -242,7 +242,7 @@ def test_a_name_that_cannot_be_reached_is_said_without_a_line_number(monkeypatch
         raise OSError("nope is not there\nand more of it")
 
     monkeypatch.setattr("transformers.PreTrainedConfig.get_config_dict", unreachable)
-    with pytest.raises(DataError, match="^nope: cannot be loaded as an encoder: nope is not there$"):
+    with pytest.raises(DataError, match="^nope: cannot be loaded: nope is not there$"):
         _build(Path("nope"))
 
 

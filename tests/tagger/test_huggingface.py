@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import safetensors.torch
 import torch
 
 pytest.importorskip("transformers")
@@ -197,6 +198,40 @@ def test_transformers_own_classes_know_the_form(tagger, tmp_path):
 def test_a_folder_without_the_form_is_refused(tmp_path):
     with pytest.raises(MaskedCRFError, match="no config.json; give a folder of save_pretrained"):
         Tagger.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop("linear.weight"), "1 weights are missing, linear.weight first"),
+        (lambda weights: weights.update({"linear.bias": torch.zeros(1)}), "1 weights are missing, linear.bias first"),
+        (lambda weights: weights["crf.transitions"].fill_(torch.nan), "crf.transitions holds NaN"),
+    ],
+)
+def test_a_form_without_all_its_weights_is_refused_not_filled_at_random(tagger, tmp_path, change, message):
+    tagger.save_pretrained(tmp_path)
+    weights = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    change(weights)
+    safetensors.torch.save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(MaskedCRFError, match=message):
+        Tagger.from_pretrained(tmp_path)
+
+
+def test_a_form_without_its_tokenizer_is_refused_in_one_line(tagger, tmp_path):
+    tagger.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(MaskedCRFError, match="cannot be loaded: ") as refused:
+        Tagger.from_pretrained(tmp_path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_of_another_kind_is_named(tagger, tmp_path):
+    write_model(tmp_path)
+    with pytest.raises(MaskedCRFError, match="a model of type bert, not one that Tagger.save_pretrained wrote"):
+        Tagger.from_pretrained(tmp_path)
+    tagger.save(tmp_path / "own")
+    with pytest.raises(MaskedCRFError, match=r"give Tagger.load a folder of Tagger.save"):
+        Tagger.from_pretrained(tmp_path / "own")
 
 
 def test_a_pipeline_gives_whole_entities_and_says_so(tagger):

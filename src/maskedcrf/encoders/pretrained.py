@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.encoders.pieces import Frame
-from maskedcrf.errors import DataError, MissingExtraError
+from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
 POSITIONS = 512
 """Length of a window where neither model nor tokenizer sets a limit."""
@@ -31,7 +31,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
         raise DataError(f"{name}: no config.json in this folder, so no Hugging Face model")
     if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
         raise DataError(f"{name}: neither a folder here nor the name of a model on the hub; check the spelling")
-    with _one_line(name), _quiet(transformers):
+    with one_line(name), quiet(transformers):
         raw, _ = transformers.PreTrainedConfig.get_config_dict(name)
         config = checked_config(raw, name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
@@ -46,7 +46,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(f"{name}: {type(tokenizer).__name__} is a slow tokenizer; give a model with a tokenizer.json")
     _without_pooler(model)
-    _check_weights(model, info["missing_keys"], name)
+    check_weights(model, info["missing_keys"], name)
     pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
     unknown = next(n for n in (tokenizer.unk_token_id, tokenizer.mask_token_id, pad) if n is not None)
     plain = plain_tokenizer(tokenizer.backend_tokenizer)
@@ -56,7 +56,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
 def skeleton(raw: dict[str, Any], where: str) -> Any:
     """A model of a saved config with weights yet to come."""
     transformers = _transformers()
-    with _one_line(where):
+    with one_line(where):
         model = transformers.AutoModel.from_config(checked_config(raw, where), dtype=torch.float32)
     return _without_pooler(model)
 
@@ -111,7 +111,7 @@ def tokenizer_from(content: bytes, path: Path) -> Any:
     _transformers()
     from tokenizers import Tokenizer
 
-    with _one_line(str(path)):
+    with one_line(str(path)):
         return plain_tokenizer(Tokenizer.from_buffer(content))
 
 
@@ -162,7 +162,8 @@ def _without_pooler(model: Any) -> Any:
     return model
 
 
-def _check_weights(model: Any, missing: set[str], where: str) -> None:
+def check_weights(model: Any, missing: set[str], where: str) -> None:
+    """Refuse a model of which weights are missing, which transformers draws at random, or broken."""
     absent = sorted(key for key in missing if "pooler" not in key)
     if absent:
         raise DataError(
@@ -182,19 +183,19 @@ def _transformers() -> Any:
 
 
 @contextmanager
-def _one_line(where: str) -> Iterator[None]:
+def one_line(where: str) -> Iterator[None]:
     """Whatever transformers and tokenizers raise on a broken folder, said in one line."""
     try:
         yield
-    except DataError:
+    except MaskedCRFError:
         raise
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{where}: cannot be loaded as an encoder: {reason}") from error
+        raise DataError(f"{where}: cannot be loaded: {reason}") from error
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def quiet(transformers: Any) -> Iterator[None]:
     """No progress bars and notes of transformers on the terminal; ours say what matters."""
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()

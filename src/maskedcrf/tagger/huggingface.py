@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.pretrained import skeleton
+from maskedcrf.encoders.pretrained import check_weights, one_line, quiet, skeleton
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
-from maskedcrf.tagger.folder import refuse_own_scheme
+from maskedcrf.tagger.folder import ModelFolderError, read_json, refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
@@ -150,8 +150,8 @@ def from_huggingface(directory: str | Path) -> Tagger:
         raise MaskedCRFError(
             f"{directory}: no config.json; give a folder of save_pretrained (Tagger.load reads its own)"
         )
-    other = MaskedCRFForTokenClassification.from_pretrained(directory, use_safetensors=True)
-    with TemporaryDirectory() as aside:
+    other = _whole(Path(directory))
+    with TemporaryDirectory() as aside, one_line(str(directory)):
         other.encoder.save_pretrained(aside)
         transformers.PreTrainedTokenizerFast.from_pretrained(directory).save_pretrained(aside)
         encoder = build_encoder(EncoderConfig(transformer=aside), [["a"]])
@@ -161,6 +161,23 @@ def from_huggingface(directory: str | Path) -> Tagger:
     model.linear.load_state_dict(other.linear.state_dict())
     model.crf.load_state_dict(other.crf.state_dict())
     return Tagger(model.eval())
+
+
+def _whole(directory: Path) -> MaskedCRFForTokenClassification:
+    """The model of a folder that holds all of it; transformers alone would draw at random what is not there."""
+    kind = read_json(directory / "config.json").get("model_type")
+    if kind != MaskedCRFConfig.model_type:
+        raise ModelFolderError(
+            f"{directory}: a model of type {kind}, not one that Tagger.save_pretrained wrote; "
+            "train a tagger with it as encoder, or give Tagger.load a folder of Tagger.save"
+        )
+    with one_line(str(directory)), quiet(transformers):
+        model, info = MaskedCRFForTokenClassification.from_pretrained(
+            directory, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
+        )
+    check_weights(model, {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}, str(directory))
+    assert isinstance(model, MaskedCRFForTokenClassification)
+    return model
 
 
 def _transformer(tagger: Tagger) -> Any:
