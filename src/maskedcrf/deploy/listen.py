@@ -50,7 +50,8 @@ class PatientProtocol(H11Protocol):
     def shutdown(self) -> None:
         """Close once the answer is out, and say so in it: a client that did not know would lose its next request."""
         if self.cycle is not None:
-            self.cycle.scope["headers"].append(CLOSE)  # uvicorn repeats it in the answer
+            scope = self.cycle.scope
+            scope["headers"] = [*scope["headers"], CLOSE]  # uvicorn repeats it in the answer
         super().shutdown()
 
     def _wait(self) -> None:
