@@ -189,6 +189,16 @@ def test_a_tagger_comes_back_from_its_hugging_face_form(tagger, tmp_path):
     assert Tagger.load(back.save(tmp_path / "own")).predict(texts) == tagger.predict(texts)
 
 
+def test_a_tagger_comes_back_with_the_scheme_of_its_answers_and_its_context(tmp_path):
+    encoder = {"transformer": str(write_model(tmp_path / "bert")), "context": 3}
+    trained = Tagger.train(SENTENCES, encoder=encoder, epochs=1, dev_fraction=0.0, device="cpu")
+    tagger = Tagger(trained.model, output_scheme=Scheme.get("BIOES"))
+    tagger.save_pretrained(tmp_path / "hf")
+    back = Tagger.from_pretrained(tmp_path / "hf")
+    assert (back.output_scheme, back.model.encoder.config.context) == (tagger.output_scheme, 3)
+    assert back.predict(SENTENCES) == tagger.predict(SENTENCES)
+
+
 def test_transformers_own_classes_know_the_form(tagger, tmp_path):
     tagger.save_pretrained(tmp_path / "hf")
     model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "hf")

@@ -48,6 +48,8 @@ class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
         delimiter: str = "-",
         prefix_last: bool = False,
         classifier_dropout: float = 0.1,
+        output_scheme: str | None = None,
+        context: int = 0,
         **rest: Any,
     ) -> None:
         # Neither may name code: a private key or an implementation once made transformers fetch and run a kernel.
@@ -56,14 +58,19 @@ class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
         self.tags = list(tags or ["O", "B-X", "I-X"])
         self.scheme, self.mask, self.delimiter, self.prefix_last = scheme, mask, delimiter, prefix_last
         self.classifier_dropout = classifier_dropout
+        # What a tagger made from this model does besides: the scheme it answers in, the words around it looks at.
+        self.output_scheme, self.context = output_scheme or scheme, context
         rest["id2label"] = dict(enumerate(self.tags))
         rest["label2id"] = {tag: number for number, tag in enumerate(self.tags)}
         super().__init__(**rest)
 
     def constraints(self) -> Constraints:
         """The legal paths over the tags."""
-        scheme = Scheme.get(self.scheme, delimiter=self.delimiter, prefix_last=self.prefix_last)
-        return Constraints.from_scheme(self.tags, scheme)
+        return Constraints.from_scheme(self.tags, self.written(self.scheme))
+
+    def written(self, scheme: str) -> Scheme:
+        """The scheme of this name, as these tags are written."""
+        return Scheme.get(scheme, delimiter=self.delimiter, prefix_last=self.prefix_last)
 
 
 class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ignore[misc]
@@ -120,7 +127,8 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
     """The same tagger as a PreTrainedModel with its tokenizer; its encoder must be a transformer alone."""
     model = tagger.model
     part = _transformer(tagger)
-    refuse_own_scheme(tagger.scheme, "config.json")
+    for one in (tagger.scheme, tagger.output_scheme):
+        refuse_own_scheme(one, "config.json", like=tagger.scheme)
     config = MaskedCRFConfig(
         encoder=part.model.config.to_dict(),
         tags=list(tagger.tags),
@@ -129,6 +137,8 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
         delimiter=tagger.scheme.delimiter,
         prefix_last=tagger.scheme.prefix_last,
         classifier_dropout=model.dropout.p,
+        output_scheme=tagger.output_scheme.name,
+        context=model.encoder.config.context,
     )
     other = MaskedCRFForTokenClassification(config)
     pieces = {"encoder": part.model, "linear": model.linear, "crf": model.crf}
@@ -154,13 +164,13 @@ def from_huggingface(directory: str | Path) -> Tagger:
     with TemporaryDirectory() as aside, one_line(str(directory)):
         other.encoder.save_pretrained(aside)
         transformers.PreTrainedTokenizerFast.from_pretrained(directory).save_pretrained(aside)
-        encoder = build_encoder(EncoderConfig(transformer=aside), [["a"]])
+        encoder = build_encoder(EncoderConfig(transformer=aside, context=other.config.context), [["a"]])
     encoder.config = encoder.config.model_copy(update={"transformer": str(directory)})
     config = other.config
     model = TaggerModel(encoder, config.constraints(), mask=config.mask, dropout=config.classifier_dropout)
     model.linear.load_state_dict(other.linear.state_dict())
     model.crf.load_state_dict(other.crf.state_dict())
-    return Tagger(model.eval())
+    return Tagger(model.eval(), output_scheme=config.written(config.output_scheme))
 
 
 def _whole(directory: Path) -> MaskedCRFForTokenClassification:
