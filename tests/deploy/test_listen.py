@@ -61,8 +61,9 @@ def test_what_a_client_that_has_left_asked_for_never_reaches_the_model(model: Sl
         with socket.create_connection(address) as leaving:
             leaving.sendall(asking("left alone", path))
         gone = f'maskedcrf_requests_total{{path="{path}",status="400"}} 1'
-        while gone not in httpx.get(f"http://localhost:{address[1]}/metrics").text:
+        while gone not in (metrics := httpx.get(f"http://localhost:{address[1]}/metrics").text):
             assert not first.done()
+        assert "maskedcrf_queue_requests 0\n" in metrics
         model.let_go.set()
         assert first.result(PATIENCE).startswith(b"HTTP/1.1 200")
         assert say(address, asking("stays", close=True)).startswith(b"HTTP/1.1 200")

@@ -63,8 +63,8 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """Requests in the queue."""
-        return len(self._waiting)
+        """Requests in the queue whose clients still wait for an answer."""
+        return sum(not job.future.done() for job in self._waiting)
 
     @property
     def alive(self) -> bool:
