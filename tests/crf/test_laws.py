@@ -217,3 +217,18 @@ def test_rules_and_weights_outlive_weights_that_come_later(backend: str) -> None
         crf.illegal.zero_()
         crf.reset_parameters()
         assert torch.equal(crf.illegal, trained.illegal)
+
+
+def test_no_probability_is_above_one_however_sums_are_rounded(backend: str) -> None:
+    rows, length, generator = 400, 300, torch.Generator().manual_seed(0)
+    crf = MaskedCRF(["O", "B-X", "I-X", "B-Y", "I-Y"], "BIO", backend=backend).to(device(backend), torch.float64)
+    emissions = torch.randn(rows, length, 5, generator=generator, dtype=torch.float64)
+    emissions[:, :, 0] += 60 + 30 * torch.rand(rows, length, generator=generator, dtype=torch.float64)
+    emissions[:, 1, :2] = torch.tensor([0.0, 90.0], dtype=torch.float64)
+    emissions = emissions.to(device(backend))
+    for gradients in (True, False):
+        with torch.set_grad_enabled(gradients):
+            shares = torch.cat(crf.span_probability(emissions, [[(1, 2, "X")]] * rows))
+        assert shares.max() <= 1
+        assert shares.min() > 1 - 1e-9
+    assert max(log_prob for ((_, log_prob),) in crf.nbest(emissions, k=1)) <= 0

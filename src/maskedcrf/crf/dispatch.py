@@ -87,7 +87,7 @@ def span_probability(lattice: Lattice, spans: Tensor, member: Tensor, continues:
     module = reference if backend == "reference" else module_of(backend, lattice.emissions)
     if hasattr(module, "span_probability") and not (wants_gradient(lattice) or _watched()):
         return module.span_probability(*scores, *asked)  # type: ignore[no-any-return]
-    return reference.span_log_probability(*widen(scores), *asked).exp()
+    return reference.span_log_probability(*widen(scores), *asked).exp().clamp(max=1.0)  # as rounding may go beyond
 
 
 def _losses(lattice: Lattice, tags: Tensor | None, backend: str) -> Tensor:

@@ -208,7 +208,7 @@ class MaskedCRF(nn.Module):
         lattice = self._lattice(emissions.detach(), mask)
         paths = dispatch.nbest(lattice.widened(), k, backend=self.backend)
         normaliser = self._mass(lattice)
-        log_probs = (paths.scores - normaliser[:, None]).tolist()
+        log_probs = (paths.scores - normaliser[:, None]).clamp(max=0).tolist()  # as rounding may go beyond
         self._pending.look()
         ids = [_lists(paths.tags[:, rank], mask) for rank in range(k)]
         return [
