@@ -167,10 +167,12 @@ def test_labels_given_as_the_mask_are_refused_where_that_costs_no_waiting() -> N
     assert crf.decode(emissions, labels.clamp(max=1)) == [crf.decode(emissions[:, 1:])[0]]
 
 
-@pytest.mark.parametrize("spans", [[(0, 1, "PER")], [[(0.5, 1, "PER")]], [[(0, 1)]]])
+@pytest.mark.parametrize("spans", [[[0]], [[None]], [[(0.5, 1, "PER")]], [[(0, 1)]], [(0, 1, "PER")]])
 def test_a_span_of_another_form_is_named(spans: Any) -> None:
     with pytest.raises(ShapeError, match=r"row 0: a span is \(start, end, type\)"):
         MaskedCRF(TAGS, scheme="BIO").span_probability(torch.zeros(1, 3, 5), spans)
+    with pytest.raises(ShapeError, match="row 0: its spans are a list, empty where there are none; got None"):
+        MaskedCRF(TAGS, scheme="BIO").span_probability(torch.zeros(1, 3, 5), [None])
 
 
 def test_spans_may_be_of_numpys_integers() -> None:

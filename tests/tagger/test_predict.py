@@ -179,7 +179,10 @@ def test_what_cannot_be_fixed_is_refused_by_name(vague):
     with pytest.raises(MaskedCRFError, match="not one of the model's tags"):
         vague.predict(["x"], fixed=[{0: "B-NEW"}])
     with pytest.raises(MaskedCRFError, match="position 3 of 1"):
-        vague.predict(["x"], fixed=[{3: "O"}])
+        vague.predict(["x"], fixed=[{np.int64(3): "O"}])
+    for fixed in ({"0": "O"}, {0: 1}):
+        with pytest.raises(MaskedCRFError, match=r"fixed is {token position: tag or tags}"):
+            vague.predict(["x"], fixed=[fixed])
     with pytest.raises(MaskedCRFError, match="NEW"):
         vague.predict(["x"], gazetteer={"x": "NEW"})
     with pytest.raises(IllegalPathError, match="input 1 "):
@@ -333,4 +336,10 @@ def test_tags_fixed_in_one_text_are_one_mapping(vague):
 @pytest.mark.parametrize("texts", [[None], b"abc", [["a", 1]], [3]])
 def test_what_is_no_text_is_said(vague, texts):
     with pytest.raises(MaskedCRFError, match="a text is a string, or a list of tokens that are strings"):
+        vague.predict(texts)
+
+
+@pytest.mark.parametrize("texts", [None, 3, {"text": "ann left"}, Sentence(("ann", "left"))])
+def test_what_is_no_list_of_texts_is_said(vague, texts):
+    with pytest.raises(MaskedCRFError, match=r"in a list: write \[text\]; got a"):
         vague.predict(texts)

@@ -130,6 +130,8 @@ def spans(
     numbers = {kind: number for number, kind in enumerate(matrices.types)}
     found: list[tuple[int, int, int, int]] = []
     for row, length in enumerate(lengths):
+        if not isinstance(given[row], Sequence):
+            raise ShapeError(f"row {row}: its spans are a list, empty where there are none; got {given[row]!r}")
         for span in given[row]:
             start, end, kind = _triple(span, row)
             if not 0 <= start < end <= length:
@@ -146,7 +148,7 @@ def spans(
 
 def _triple(span: Any, row: int) -> Sequence[Any]:
     """Start, end and type, which more may follow."""
-    listed = not isinstance(span, int | str) and len(span) >= 3
+    listed = hasattr(span, "__len__") and not isinstance(span, str) and len(span) >= 3
     if not (listed and isinstance(span[0], _WHOLE) and isinstance(span[1], _WHOLE)):
         raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")
     return span[:3]  # type: ignore[no-any-return]

@@ -48,6 +48,8 @@ def allowed_tags(
     if kept:
         _fix_segments(cells, kept, constraints, index)
     for position, tags in (fixed or {}).items():
+        if not isinstance(position, int | np.integer) or not isinstance(tags, Collection):
+            raise DataError(f"fixed is {{token position: tag or tags}}, {{0: 'O'}} say; got {{{position!r}: {tags!r}}}")
         if not 0 <= position < len(tokens):
             raise DataError(f"a tag is fixed at position {position} of {len(tokens)} tokens; positions begin at 0")
         chosen = [tags] if isinstance(tags, str) else list(tags)

@@ -156,9 +156,11 @@ def from_huggingface(directory: str | Path) -> Tagger:
     """The tagger of a folder that `save_pretrained` wrote, model and tokenizer."""
     from maskedcrf.tagger.tagger import Tagger
 
-    if not (Path(directory) / "config.json").exists():
+    here = (Path(directory) / "config.json").exists()
+    if not here or MaskedCRFConfig.get_config_dict(directory)[0].get("model_type") != MaskedCRFConfig.model_type:
+        missing = "its config.json is of something else" if here else "no config.json"
         raise MaskedCRFError(
-            f"{directory}: no config.json; give a folder of save_pretrained (Tagger.load reads its own)"
+            f"{directory}: {missing}; give a folder of save_pretrained (those of Tagger.save are for Tagger.load)"
         )
     other = _whole(Path(directory))
     with TemporaryDirectory() as aside, one_line(str(directory)):

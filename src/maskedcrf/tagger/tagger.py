@@ -123,6 +123,10 @@ class Tagger:
             gazetteer: names and their types, {"New York": "LOC"}: every occurrence of a name gets its type.
             batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
         """
+        if isinstance(texts, Sentence | Mapping) or not isinstance(texts, Iterable):
+            raise DataError(
+                f"texts are strings, lists of tokens or Sentences in a list: write [text]; got a {type(texts).__name__}"
+            )
         question = Question(
             probabilities=probabilities,
             nbest=nbest,
