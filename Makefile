@@ -37,7 +37,7 @@ paper: $(READY) ## every table and figure of the paper from experiments/results,
 
 # Small runs first, so that a CPU sees some end; MASKEDCRF_CORPORA and MASKEDCRF_ENCODERS name the folders.
 paper-run: $(READY) ## train what the results lack, beginning no run after BUDGET minutes
-	@$(BIN)/python -m experiments.run small main encoders combined bioes tenth bert level --budget $(BUDGET)
+	@$(BIN)/python -m experiments.run small edges main encoders combined bioes tenth bert level --budget $(BUDGET)
 
 docs: $(READY) ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -80,8 +80,13 @@ def markdown(table: Table) -> str:
     """The table in Markdown; the first column names the row."""
     rules = ["---" if _words(table, place) else "---:" for place in range(len(table.columns))]
     lines: list[Sequence[str]] = [table.columns, rules]
-    lines += [tuple(text(cell).replace("|", "\\|") for cell in row) for row in table.rows]
+    lines += [tuple(_unbroken(text(cell)).replace("|", "\\|") for cell in row) for row in table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _unbroken(cell: str) -> str:
+    """No line ends inside a p-value."""
+    return re.sub(r"(p )?[<=] 0\.", lambda found: found.group().replace(" ", "\u00a0"), cell)
 
 
 LONG = 60

@@ -7,10 +7,8 @@ and discard, and the CRF's serves MCRF-decoding too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
-
-from maskedcrf.tags.scheme import SCHEMES
 
 HeadName = Literal["softmax", "crf", "mcrf", "mcrf-open"]
 HEADS: dict[HeadName, dict[str, str]] = {
@@ -21,9 +19,8 @@ HEADS: dict[HeadName, dict[str, str]] = {
 """The paper's."""
 OPEN: HeadName = "mcrf-open"
 """MCRF trained as in the paper, where rules are for transitions alone: a sentence may begin and end with any tag."""
-for _name in ("BIO", "BIOES"):
-    _anything = frozenset(SCHEMES[_name].prefixes)
-    SCHEMES[f"{_name}-OPEN"] = replace(SCHEMES[_name], name=f"{_name}-OPEN", start=_anything, end=_anything)
+OPENED = "-OPEN"
+"""Ends the name of a scheme without those rules, which is known while such a run goes on."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -50,9 +47,8 @@ class Run:
     @property
     def training(self) -> dict[str, Any]:
         """What `Tagger.train` is told of scheme and head."""
-        if self.head == OPEN:
-            return {**HEADS["mcrf"], "scheme": f"{self.scheme}-OPEN", "output_scheme": f"{self.scheme}-OPEN"}
-        return {"scheme": self.scheme, "output_scheme": self.scheme, **HEADS[self.head]}
+        scheme = f"{self.scheme}{OPENED}" if self.head == OPEN else self.scheme
+        return {"scheme": scheme, "output_scheme": scheme, **HEADS["mcrf" if self.head == OPEN else self.head]}
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -194,13 +190,19 @@ def small_runs(seeds: Sequence[int]) -> Iterator[Run]:
                 yield Run(corpus, encoder, head, seed)
 
 
+EDGES: tuple[tuple[str, str, str], ...] = (
+    *((corpus, encoder, "BIO") for corpus, encoder in WITHOUT_WEIGHTS.items()),
+    ("weibo", "lstm1", "BIOES"),
+)
+"""Where MCRF is trained without rules for start and end, too."""
+
+
 def edges_runs(seeds: Sequence[int]) -> Iterator[Run]:
-    """MCRF trained without rules for start and end; in BIOES, of which no other group has such runs, with them too."""
+    """MCRF without those rules and with them; in BIO the latter are runs of another group as well."""
     for seed in seeds:
-        for corpus, encoder in WITHOUT_WEIGHTS.items():
-            yield Run(corpus, encoder, OPEN, seed)
-            for head in (OPEN, "mcrf"):
-                yield Run(corpus, encoder, head, seed, scheme="BIOES")
+        for corpus, encoder, scheme in EDGES:
+            yield Run(corpus, encoder, OPEN, seed, scheme)
+            yield Run(corpus, encoder, "mcrf", seed, scheme)
 
 
 OF_THE_PAPERS_SIZE: dict[str, str] = dict.fromkeys(("msra", "resume", "weibo"), "bert-zh")

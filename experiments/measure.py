@@ -5,19 +5,21 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from experiments.grid import OPEN
+from experiments.grid import OPEN, OPENED
 from maskedcrf import Constraints, MaskedCRF, Tagger
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, in_context
 from maskedcrf.evaluation.audit import audit
 from maskedcrf.evaluation.counts import count_sentences
 from maskedcrf.tagger.model import to_device
+from maskedcrf.tags.scheme import SCHEMES
 from maskedcrf.tags.segments import convert, segments
 from maskedcrf.training.config import Settings
 from maskedcrf.training.examples import build_corpus
@@ -26,6 +28,18 @@ from maskedcrf.training.randomness import own_randomness, seed_all
 from maskedcrf.training.run import build_model
 
 BINS = 20
+
+
+@contextmanager
+def opened(name: str) -> Iterator[None]:
+    """Meanwhile there is a scheme like this one whose sentences begin and end with any tag."""
+    scheme = SCHEMES[name]
+    anything = frozenset(scheme.prefixes)
+    SCHEMES[name + OPENED] = replace(scheme, name=name + OPENED, start=anything, end=anything)
+    try:
+        yield
+    finally:
+        del SCHEMES[name + OPENED]
 
 
 class Emitted(NamedTuple):
@@ -104,7 +118,7 @@ def views(tagger: Tagger, head: str, scheme: str) -> dict[str, tuple[MaskedCRF, 
 def measure(tagger: Tagger, sentences: Sequence[Sentence], source: str, head: str) -> dict[str, Any]:
     """All that one split says of the tagger."""
     batches = list(emit(tagger, sentences))
-    scheme = tagger.scheme.name.removesuffix("-OPEN")
+    scheme = tagger.scheme.name.removesuffix(OPENED)
     gold = gold_tags(sentences, source, scheme)
     found: dict[str, Any] = {"views": {}}
     for name, (crf, strategy) in views(tagger, head, scheme).items():

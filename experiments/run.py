@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from experiments.grid import (
     FAMILY,
     FEWEST_STEPS,
     GROUPS,
+    OPEN,
     WITH_DEV,
     Run,
     informative_order,
@@ -68,13 +70,20 @@ def execute(run: Run, corpora: str, encoders: str, threads: int | None = None) -
     """Train one run and measure it: the line that goes into the results."""
     import torch
 
+    from experiments.measure import opened
+
+    if threads:
+        torch.set_num_threads(threads)
+    with opened(run.scheme) if run.head == OPEN else nullcontext():
+        return _measured(run, corpora, encoders)
+
+
+def _measured(run: Run, corpora: str, encoders: str) -> dict[str, Any]:
     from experiments.committee import together
     from experiments.measure import initial_mass, measure
     from maskedcrf import Tagger, __version__
     from maskedcrf.data.splits import part_of
 
-    if threads:
-        torch.set_num_threads(threads)
     corpus = corpus_of(run.corpus, corpora)
     train, dev = (corpus.train + corpus.dev, None) if run.encoder in WITH_DEV else (corpus.train, corpus.dev)
     train = train if run.share == 1 else part_of(train, run.share, seed=0)

@@ -9,9 +9,10 @@ import torch
 from told_around import documents, settings
 
 from experiments.grid import OPEN, Run
-from experiments.measure import counts_of, errors, measure, pack, unpack
+from experiments.measure import counts_of, errors, measure, opened, pack, unpack
 from maskedcrf import Tagger
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.tags.scheme import SCHEMES
 
 
 def test_sentences_are_measured_among_their_neighbours(tmp_path: Path) -> None:
@@ -42,12 +43,14 @@ def test_an_open_mcrf_is_trained_and_read_without_rules_for_start_and_end_and_re
     train = [Sentence(("on", "and", "on"), ("B-X", "I-X", "O")), Sentence(("off", "we", "go"), ("O", "B-X", "I-X"))] * 8
     run = Run("demo", "demo", OPEN, 1)
     small = {"encoder": {"words": 8, "lstm_hidden": 8}, "epochs": 2, "batch": 4, "dev_fraction": 0}
-    tagger = Tagger.train(train, bar=False, file_scheme="BIO", **small, **run.training)
-    rules = tagger.model.crf.constraints
-    assert rules.start.all()
-    assert rules.end.all()
-    assert not rules.legal.all()
-    tagger.model.crf.start_transitions.data.copy_(torch.tensor([100.0 * (tag == "I-X") for tag in rules.tags]))
-    found = measure(tagger, train, "BIO", OPEN)["views"]
+    with opened("BIO"):
+        tagger = Tagger.train(train, bar=False, file_scheme="BIO", **small, **run.training)
+        rules = tagger.model.crf.constraints
+        assert rules.start.all()
+        assert rules.end.all()
+        assert not rules.legal.all()
+        tagger.model.crf.start_transitions.data.copy_(torch.tensor([100.0 * (tag == "I-X") for tag in rules.tags]))
+        found = measure(tagger, train, "BIO", OPEN)["views"]
     assert found["training-open"]["illegal_fp"] + found["training-open"]["illegal_tp"] >= len(train)
     assert found["training"]["illegal_fp"] + found["training"]["illegal_tp"] == 0
+    assert "BIO-OPEN" not in SCHEMES, "or it would be suggested for files"

@@ -17,9 +17,22 @@ from synthetic_results import entry, synthetic, write
 from experiments import figures, page, run, store
 from experiments.beyond import significance_of_others
 from experiments.cells import Number, Probability, Table, as_csv, latex, markdown, text
+from experiments.edges import edges_in_training
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
 from experiments.level import ingredients, scheme_inside, tuning
-from experiments.reading import CORPORA, READINGS, VARIANTS, Results, Score, Setting, main_setting, ratios, read_paper
+from experiments.reading import (
+    CORPORA,
+    PAPERS_OWN,
+    READINGS,
+    TRAINED_WITHOUT_EDGES,
+    VARIANTS,
+    Results,
+    Score,
+    Setting,
+    main_setting,
+    ratios,
+    read_paper,
+)
 from experiments.statistics import Comparison, Evidence
 from experiments.tables import corpora, encoders, illegal_segments, main_scores, strategies, wrong_ratios
 from maskedcrf import Constraints
@@ -57,6 +70,7 @@ def test_a_table_in_markdown() -> None:
         "| x_1 | 3 | 72.5 (70.2 ± 1.5) |",
         "| 50 % | not run | not run |",
     ]
+    assert "| <\u00a00.001 |" in markdown(Table("p", "", ("",), ((Probability(0.0004),),)))
 
 
 def test_a_table_in_latex_escapes_its_text() -> None:
@@ -105,6 +119,20 @@ def test_other_encoders_are_judged_by_themselves() -> None:
     assert all(sum(map(int, cell.split(" / "))) == len(names) for cell in table.rows[-1][1:])
     # The main encoders are none of them.
     assert significance_of_others(Evidence(SOME, PAPER)).rows[0] == (names[0], None, None, None, None)
+
+
+def test_start_and_end_rules_are_weighed_in_training_alone_and_with_decoding() -> None:
+    found = Results.of({entry["name"]: entry for entry in synthetic(("edges",), size=40)})
+    row = edges_in_training(Evidence(found, PAPER)).rows[-1]
+    with_them, without, at_no_time = (
+        found.f1(Setting("weibo", "lstm1", "BIOES"), variant)
+        for variant in ("MCRF-training", TRAINED_WITHOUT_EDGES, PAPERS_OWN)
+    )
+    assert row[0] == "Weibo, BIOES"
+    assert row[1].differences == pytest.approx([with_them[seed] - without[seed] for seed in (1, 2, 3)])
+    assert row[2].differences == pytest.approx([with_them[seed] - at_no_time[seed] for seed in (1, 2, 3)])
+    assert row[3].value > 0, "the paper's own MCRF may begin with an illegal tag"
+    assert edges_in_training(Evidence(NONE, PAPER)).rows[-1] == ("Weibo, BIOES", None, None, None)
 
 
 def test_the_strategies_are_those_of_the_paper() -> None:
@@ -190,7 +218,7 @@ def test_the_answer_stands_first_and_follows_the_verdicts(
     monkeypatch.setattr(Evidence, "gains", gains)
     said = page.in_short(Evidence(NONE, PAPER))
     assert said.startswith(answer)
-    assert "| with a BERT-base | +2.00, p = " in said
+    assert "| with a BERT-base | +2.00, p\u00a0=\u00a00." in said
 
 
 def test_a_committee_counts_as_the_trainings_that_it_is() -> None:

@@ -205,12 +205,9 @@ def test_transformers_own_classes_know_the_form(tagger, tmp_path):
     assert isinstance(model, MaskedCRFForTokenClassification)
 
 
-def test_a_folder_without_the_form_is_refused(tagger, tmp_path):
+def test_a_folder_without_the_form_is_refused(tmp_path):
     with pytest.raises(MaskedCRFError, match="no config.json; give a folder of save_pretrained"):
         Tagger.from_pretrained(tmp_path)
-    for other in (tagger.save(tmp_path / "own"), write_model(tmp_path)):
-        with pytest.raises(MaskedCRFError, match=r"of something else; give a folder of save_pretrained .*Tagger\.load"):
-            Tagger.from_pretrained(other)
 
 
 @pytest.mark.parametrize(
