@@ -28,6 +28,8 @@ from maskedcrf.training.randomness import own_randomness, seed_all
 from maskedcrf.training.run import build_model
 
 BINS = 20
+CALIBRATED = {"mcrf": "train", "softmax": "off"}
+"""Heads whose probabilities are set against the truth, with the mask that they were trained with."""
 
 
 @contextmanager
@@ -127,8 +129,8 @@ def measure(tagger: Tagger, sentences: Sequence[Sentence], source: str, head: st
         found["gold"] = pack(counts[:, 2:])
         found["views"][name] = scores(gold, predicted, counts, scheme)
     found["illegal_mass"] = illegal_mass(tagger, batches, len(sentences))
-    if head == "mcrf":
-        found["calibration"] = calibration(layer(tagger, "train"), batches, gold)
+    if head in CALIBRATED:
+        found["calibration"] = calibration(layer(tagger, CALIBRATED[head]), batches, gold)
     return found
 
 

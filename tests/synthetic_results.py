@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments.grid import GROUPS, MAIN, OPEN, Run
-from experiments.measure import BINS, errors, pack
+from experiments.measure import BINS, CALIBRATED, errors, pack
 from experiments.run import settings_of
 from maskedcrf.data.corpora import CORPORA
 
@@ -42,7 +42,7 @@ def entry(run: Run, *, sentences: int = 200) -> dict[str, Any]:
     for part in ("dev", "test"):
         views = _views(run, generator, gold, mass)
         found[part] = {"views": views, "gold": pack(gold[:, None]), "illegal_mass": _mass(run, mass, generator)}
-    if run.head == "mcrf":
+    if run.head in CALIBRATED:
         found["test"]["calibration"] = {"exact": _bins(generator, 0.02), "softmax": _bins(generator, 0.12)}
     return found
 

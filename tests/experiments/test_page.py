@@ -15,7 +15,7 @@ from small_corpus import SMALL
 from synthetic_results import entry, synthetic, write
 
 from experiments import figures, page, run, store
-from experiments.beyond import significance_of_others
+from experiments.beyond import calibration, significance_of_others
 from experiments.cells import Number, Probability, Table, as_csv, latex, markdown, text
 from experiments.edges import edges_in_training
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
@@ -133,6 +133,19 @@ def test_start_and_end_rules_are_weighed_in_training_alone_and_with_decoding() -
     assert row[2].differences == pytest.approx([with_them[seed] - at_no_time[seed] for seed in (1, 2, 3)])
     assert row[3].value > 0, "the paper's own MCRF may begin with an illegal tag"
     assert edges_in_training(Evidence(NONE, PAPER)).rows[-1] == ("Weibo, BIOES", None, None, None)
+
+
+def test_a_taggers_own_calibration_stands_beside_that_of_exact_probabilities() -> None:
+    entries = synthetic(("small",), size=40)
+    for each in entries:
+        if each["run"]["head"] == "softmax":
+            each["test"]["calibration"]["softmax"] = [[10, 5, 5.0 + 2.5]]  # half are right, 75 % was said
+    table = calibration(Evidence(Results.of({each["name"]: each for each in entries}), PAPER))
+    row = next(row for row in table.rows if row[0] == "ATIS, lstm1")
+    assert row[3].value == pytest.approx(25)
+    assert row[1].value < row[2].value
+    assert "in 4 of 4 settings, and than that of a tagger, which is trained to be read so, in 4 of 4" in table.answer
+    assert table.rows[0] == ("Resume, uer", None, None, None, None)
 
 
 def test_the_strategies_are_those_of_the_paper() -> None:
@@ -297,7 +310,7 @@ def test_a_real_run_has_all_that_tables_and_figures_ask_for(
     before = results.mean(setting, head, "initial", "illegal_mass")
     assert before is None if head == "mcrf" else before is not None and 0.5 < before < 1
     assert len(line["epochs"]) == 1
-    assert ("calibration" in line["test"]) == (head == "mcrf")
+    assert ("calibration" in line["test"]) == (head != "crf")
     assert page.compose(Evidence(results, PAPER), TABLE, [], ours=[], shown={})  # one run of one head is a page, too
 
 
