@@ -154,7 +154,7 @@ def calibration(evidence: Evidence) -> Table:
         found = [calibration_bins(evidence.results, setting, kind, head) for kind, head in asked]
         errors = [number(bins and bins.ece, ".2f") for bins in found]
         rows.append((str(setting), *errors, int(found[0].size.sum()) if found[0] else None))
-    columns = ("", "exact", "mean softmax", "mean softmax of a tagger", "MCRF's segments")
+    columns = ("", "ECE, exact", "ECE, mean softmax", "ECE, mean softmax of a tagger", "MCRF's segments")
     answer = (
         f"The exact probability of a segment lies nearer to the truth than the mean softmax {_nearer(rows, 2)}, and "
         f"than that of a tagger, which is trained to be read so, {_nearer(rows, 3)}. It is not calibrated: where the "

@@ -39,7 +39,8 @@ def edges(evidence: Evidence) -> Table:
         "The paper has rules for transitions alone. Gain of MCRF-decoding over the same model decoded with those, "
         f"{seeds_of(evidence, settings)}; {CORRECTED}"
     )
-    return Table("edges", "Start and end rules in decoding", columns, tuple(rows), note, "" if any(changed) else answer)
+    said = answer if changed and not any(changed) else ""
+    return Table("edges", "Start and end rules in decoding", columns, tuple(rows), note, said)
 
 
 def edges_in_training(evidence: Evidence) -> Table:

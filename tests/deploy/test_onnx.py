@@ -242,6 +242,8 @@ def test_what_is_no_text_is_refused_as_the_folder_does(pairs: dict[str, tuple[Ta
     for either in (tagger, OnnxTagger.load(path)):
         with pytest.raises(DataError, match="a text is a string, or a list of tokens that are strings"):
             either.predict([["a"], text])
+        with pytest.raises(DataError, match=r"write \[text\]; got a dict"):
+            either.predict({"text": text})
 
 
 def test_tags_come_in_the_output_scheme(pairs: dict[str, tuple[Tagger, Path]]) -> None:

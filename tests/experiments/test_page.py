@@ -17,7 +17,7 @@ from synthetic_results import entry, synthetic, write
 from experiments import figures, page, run, store
 from experiments.beyond import calibration, significance_of_others
 from experiments.cells import Number, Probability, Table, as_csv, latex, markdown, text
-from experiments.edges import edges_in_training
+from experiments.edges import edges, edges_in_training
 from experiments.grid import ENCODERS, GROUPS, MAIN, Run
 from experiments.level import ingredients, scheme_inside, tuning
 from experiments.reading import (
@@ -133,6 +133,7 @@ def test_start_and_end_rules_are_weighed_in_training_alone_and_with_decoding() -
     assert row[2].differences == pytest.approx([with_them[seed] - at_no_time[seed] for seed in (1, 2, 3)])
     assert row[3].value > 0, "the paper's own MCRF may begin with an illegal tag"
     assert edges_in_training(Evidence(NONE, PAPER)).rows[-1] == ("Weibo, BIOES", None, None, None)
+    assert edges(Evidence(NONE, PAPER)).answer == edges_in_training(Evidence(NONE, PAPER)).answer == ""
 
 
 def test_a_taggers_own_calibration_stands_beside_that_of_exact_probabilities() -> None:

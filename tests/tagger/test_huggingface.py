@@ -242,6 +242,9 @@ def test_a_model_of_another_kind_is_named(tagger, tmp_path):
     tagger.save(tmp_path / "own")
     with pytest.raises(MaskedCRFError, match=r"give Tagger.load a folder of Tagger.save"):
         Tagger.from_pretrained(tmp_path / "own")
+    (tmp_path / "own" / "config.json").write_text("[]")
+    with pytest.raises(MaskedCRFError, match="a model of type unknown"):
+        Tagger.from_pretrained(tmp_path / "own")
 
 
 def test_a_pipeline_gives_whole_entities_and_says_so(tagger):

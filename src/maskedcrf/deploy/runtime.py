@@ -21,7 +21,7 @@ from maskedcrf.deploy.onnx_file import Description, OnnxFileError
 from maskedcrf.encoders.indexing import Surroundings
 from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.tagger.allowed import Fixed
-from maskedcrf.tagger.items import Item, Text, take
+from maskedcrf.tagger.items import Item, Text, refuse_one_text, take
 from maskedcrf.tagger.reading import segments_of_paths
 from maskedcrf.tagger.results import Prediction, Ranked
 from maskedcrf.tags.segments import encode
@@ -116,6 +116,7 @@ class OnnxTagger:
             )
         if fixed is not None or gazetteer is not None:
             raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
+        refuse_one_text(texts)
         limit = batch_tokens or BATCH_TOKENS
         numbered = enumerate(map(Item.of, in_context(texts, self._features.context)))
         while buffer := take(numbered, limit * BUFFER):

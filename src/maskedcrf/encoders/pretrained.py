@@ -31,7 +31,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
         raise DataError(f"{name}: no config.json in this folder, so no Hugging Face model")
     if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
         raise DataError(f"{name}: neither a folder here nor the name of a model on the hub; check the spelling")
-    with one_line(name), quiet(transformers):
+    with loading(name), quiet(transformers):
         raw, _ = transformers.PreTrainedConfig.get_config_dict(name)
         config = checked_config(raw, name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
@@ -56,7 +56,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
 def skeleton(raw: dict[str, Any], where: str) -> Any:
     """A model of a saved config with weights yet to come."""
     transformers = _transformers()
-    with one_line(where):
+    with loading(where):
         model = transformers.AutoModel.from_config(checked_config(raw, where), dtype=torch.float32)
     return _without_pooler(model)
 
@@ -111,7 +111,7 @@ def tokenizer_from(content: bytes, path: Path) -> Any:
     _transformers()
     from tokenizers import Tokenizer
 
-    with one_line(str(path)):
+    with loading(str(path)):
         return plain_tokenizer(Tokenizer.from_buffer(content))
 
 
@@ -183,7 +183,7 @@ def _transformers() -> Any:
 
 
 @contextmanager
-def one_line(where: str) -> Iterator[None]:
+def loading(where: str) -> Iterator[None]:
     """Whatever transformers and tokenizers raise on a broken folder, said in one line."""
     try:
         yield

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.pretrained import check_weights, one_line, quiet, skeleton
+from maskedcrf.encoders.pretrained import check_weights, loading, quiet, skeleton
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 from maskedcrf.tagger.folder import ModelFolderError, read_json, refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
@@ -161,7 +161,7 @@ def from_huggingface(directory: str | Path) -> Tagger:
             f"{directory}: no config.json; give a folder of save_pretrained (Tagger.load reads its own)"
         )
     other = _whole(Path(directory))
-    with TemporaryDirectory() as aside, one_line(str(directory)):
+    with TemporaryDirectory() as aside, loading(str(directory)):
         other.encoder.save_pretrained(aside)
         transformers.PreTrainedTokenizerFast.from_pretrained(directory).save_pretrained(aside)
         encoder = build_encoder(EncoderConfig(transformer=aside, context=other.config.context), [["a"]])
@@ -175,13 +175,14 @@ def from_huggingface(directory: str | Path) -> Tagger:
 
 def _whole(directory: Path) -> MaskedCRFForTokenClassification:
     """The model of a folder that holds all of it; transformers alone would draw at random what is not there."""
-    kind = read_json(directory / "config.json").get("model_type", "unknown")
+    config = read_json(directory / "config.json")
+    kind = config.get("model_type", "unknown") if isinstance(config, dict) else "unknown"
     if kind != MaskedCRFConfig.model_type:
         raise ModelFolderError(
             f"{directory}: a model of type {kind}, not one that Tagger.save_pretrained wrote; "
             "train a tagger with it as encoder, or give Tagger.load a folder of Tagger.save"
         )
-    with one_line(str(directory)), quiet(transformers):
+    with loading(str(directory)), quiet(transformers):
         model, info = MaskedCRFForTokenClassification.from_pretrained(
             directory, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
         )

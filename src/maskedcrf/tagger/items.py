@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from maskedcrf.data.jsonl import places
@@ -12,6 +12,14 @@ from maskedcrf.tags.scheme import Bools
 
 Text = str | Sequence[str] | Sentence
 """Raw text, a list of tokens, or a sentence that may have others around it."""
+
+
+def refuse_one_text(texts: object) -> None:
+    """Of a mapping the keys would be tagged, and of a sentence its parts."""
+    if isinstance(texts, Sentence | Mapping) or not isinstance(texts, Iterable):
+        raise DataError(
+            f"texts are strings, lists of tokens or Sentences in a list: write [text]; got a {type(texts).__name__}"
+        )
 
 
 class Item(NamedTuple):

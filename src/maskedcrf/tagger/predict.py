@@ -120,7 +120,7 @@ def _named(
 
 def _predictions(model: TaggerModel, items: Sequence[Item], lattice: _Lattice, question: Question) -> list[Prediction]:
     paths = model.crf.decode(lattice.emissions, lattice.mask, allowed=lattice.allowed)
-    rows = segments_of_paths(paths, model.crf.tags, model.scheme)
+    best = rows = segments_of_paths(paths, model.crf.tags, model.scheme)
     ranked: Iterable[tuple[Ranked, ...]] = repeat(())
     shares: Iterable[tuple[float, ...] | None] = repeat(None)
     if question.nbest:
@@ -129,7 +129,7 @@ def _predictions(model: TaggerModel, items: Sequence[Item], lattice: _Lattice, q
         rows, shares = _above(model, lattice, question.threshold)
     elif question.probabilities:
         shares = _probabilities(model, lattice, rows)
-    written = _written(model, paths, question.output_scheme)
+    written = _written(model, paths, question.output_scheme, best)
     predictions = []
     for item, tags, segments, share, ranks in zip(items, written, rows, shares, ranked, strict=False):
         assert len(tags) == len(item.tokens), "tags out = tokens in"
@@ -149,12 +149,17 @@ def _allowed(items: Sequence[Item], mask: Tensor, size: int) -> Tensor | None:
     return allowed.to(mask.device)
 
 
-def _written(model: TaggerModel, paths: Sequence[Sequence[int]], scheme: Scheme | None) -> list[tuple[str, ...]]:
-    """The tags of each path of tag ids, in this scheme; in the model's own for None."""
+def _written(
+    model: TaggerModel,
+    paths: Sequence[Sequence[int]],
+    scheme: Scheme | None,
+    rows: Sequence[Sequence[Segment]] | None = None,
+) -> list[tuple[str, ...]]:
+    """The tags of each path of tag ids, in this scheme, or the model's own; `rows` are its segments, if read."""
     names = model.crf.tags
     if scheme is None:
         return [tuple([names[number] for number in path]) for path in paths]
-    rows = segments_of_paths(paths, names, model.scheme)
+    rows = segments_of_paths(paths, names, model.scheme) if rows is None else rows
     return [tuple(encode(row, len(path), scheme)) for row, path in zip(rows, paths, strict=True)]
 
 

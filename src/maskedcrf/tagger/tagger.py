@@ -17,7 +17,7 @@ from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import folder, predict
 from maskedcrf.tagger.allowed import Fixed, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
-from maskedcrf.tagger.items import Item, Text
+from maskedcrf.tagger.items import Item, Text, refuse_one_text
 from maskedcrf.tagger.model import TaggerModel, known_device
 from maskedcrf.tagger.predict import Question
 from maskedcrf.tagger.results import Prediction
@@ -123,10 +123,7 @@ class Tagger:
             gazetteer: names and their types, {"New York": "LOC"}: every occurrence of a name gets its type.
             batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
         """
-        if isinstance(texts, Sentence | Mapping) or not isinstance(texts, Iterable):
-            raise DataError(
-                f"texts are strings, lists of tokens or Sentences in a list: write [text]; got a {type(texts).__name__}"
-            )
+        refuse_one_text(texts)
         question = Question(
             probabilities=probabilities,
             nbest=nbest,
