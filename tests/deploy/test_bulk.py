@@ -178,14 +178,16 @@ def test_killed_workers_change_nothing_in_the_output(cluster, slow_model, tmp_pa
     given = long_sentences(5, 150)
     (tmp_path / "a.jsonl").write_bytes(given)
     steps = tag_files(slow_model, [tmp_path / "a.jsonl"], output=tmp_path / "out", options=Options(piece=3000))
-    killed, seen, pieces = set(), set(), 0
+    killed, seen, pieces, due = set(), set(), 0, [3, 10]
     for _ in steps:
         pieces += 1
-        running = workers_below(psutil.Process())
-        seen |= {worker.pid for worker in running}
-        if pieces in (3, 10) and running:
-            os.kill(running[0].pid, signal.SIGKILL)
-            killed.add(running[0].pid)
+        running = {worker.pid for worker in workers_below(psutil.Process())} - killed
+        seen |= running
+        if due and pieces >= due[0] and running:  # none may be there at the very piece
+            chosen = min(running)
+            os.kill(chosen, signal.SIGKILL)
+            killed.add(chosen)
+            due.pop(0)
     assert len(killed) == 2
     assert pieces > 20
     assert len(seen) > 2  # those killed were replaced while the run went on
