@@ -38,8 +38,12 @@ HEAD_RATE = 5
 while the encoder waits for it to make sense."""
 
 
+MARKS = (("<s>", "</s>", "<mask>"), ("[CLS]", "[SEP]", "[MASK]"))
+"""What begins a row, what ends a sentence and what hides a piece; MPNet's vocabulary has both and means the first."""
+
+
 class Marks(NamedTuple):
-    """Numbers of a BERT's special pieces, and of how many there are."""
+    """Numbers of an encoder's special pieces, and of how many there are."""
 
     begin: int
     end: int
@@ -61,7 +65,8 @@ def text_of(folder: Path, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, M
     tokenizer.no_truncation()
     tokenizer.no_padding()
     numbers = tokenizer.get_vocab()
-    marks = Marks(numbers["[CLS]"], numbers["[SEP]"], numbers["[MASK]"], len(numbers))
+    begin, end, mask = next(names for names in MARKS if set(names) <= set(numbers))
+    marks = Marks(numbers[begin], numbers[end], numbers[mask], len(numbers))
     read = tokenizer.encode_batch([list(words) for words in sentences], is_pretokenized=True, add_special_tokens=False)
     return torch.tensor([piece for each in read for piece in (*each.ids, marks.end)]), marks
 
@@ -94,7 +99,8 @@ def hide(rows: Tensor, marks: Marks) -> Batch:
 def guess_loss(model: Any, batch: Batch) -> Tensor:
     """The mean loss of the hidden pieces; the other places' pieces are never scored."""
     vectors = model.base_model(input_ids=batch.pieces).last_hidden_state.flatten(0, 1)
-    scores: Tensor = model.cls(vectors[batch.places])
+    guess = getattr(model, "cls", None) or model.lm_head
+    scores: Tensor = guess(vectors[batch.places])
     return nn.functional.cross_entropy(scores.float(), batch.hidden)
 
 

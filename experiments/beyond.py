@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from experiments.cells import NOT_RUN, NOT_THERE, Cell, Number, Probability, Tab
 from experiments.claims import LINKS, Claim
 from experiments.edges import edges, edges_in_training
 from experiments.grid import OF_THE_PAPERS_SIZE, WITHOUT_WEIGHTS
-from experiments.level import SET_BESIDE, how_far, ingredients, scheme_inside, tuning, without_the_cut
+from experiments.level import SET_BESIDE, by_the_truth, how_far, ingredients, scheme_inside, tuning, without_the_cut
 from experiments.reading import CORPORA, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import (
     FEWEST_SEEDS,
@@ -69,7 +70,9 @@ def significance_of_others(evidence: Evidence) -> Table:
     settings = {str(Setting(*each)): Setting(*each) for each in others}
     chosen = list(settings.values())
     found = [compare_all(evidence.results, chosen, first=low, second=high) for low, high in LINKS.values()]
-    return _links("other_significance", "With a BERT-base, and with no pretrained encoder", settings, found)
+    return _links(
+        "other_significance", "With encoders of BERT-base's size, and with none that was pretrained", settings, found
+    )
 
 
 def _links(
@@ -191,7 +194,7 @@ class Point(NamedTuple):
     @property
     def transformer(self) -> float:
         """1 with a transformer below, else 0."""
-        return float(any(name in self.setting.encoder for name in ("uer", "minilm", "bert", "tuned")))
+        return float(any(name in self.setting.encoder for name in ("uer", "minilm", "bert", "mpnet", "tuned")))
 
     @property
     def bioes(self) -> float:
@@ -281,9 +284,10 @@ def _mean_gain(found: Sequence[Point], scheme: str) -> str:
 
 def beyond_tables(evidence: Evidence) -> list[Table]:
     """All of them."""
-    made = (
+    made: tuple[Callable[[Evidence], Table], ...] = (
         significance,
-        of_the_papers_size,
+        partial(of_the_papers_size, encoder="bert-zh"),
+        partial(of_the_papers_size, encoder="mpnet"),
         significance_of_others,
         illegal_mass,
         edges,
@@ -291,6 +295,7 @@ def beyond_tables(evidence: Evidence) -> list[Table]:
         calibration,
         when,
         how_far,
+        by_the_truth,
         without_the_cut,
         levels,
         scheme_inside,

@@ -27,6 +27,9 @@ CANDIDATES: dict[tuple[str, str], tuple[dict[str, Any], ...]] = {
     ("snips", "minilm"): (recipe(64, 10, 3e-4, 0.9), recipe(64, 10, 5e-4, 0.9)),
     ("atis", "minilm"): (recipe(32, 20, 1e-4, 2 / 3), recipe(32, 15, 3e-4, 0.9), recipe(64, 25, 5e-4, 0.9)),
     ("resume", "uer"): (recipe(32, 20, 1e-4, 2 / 3), recipe(32, 12, 3e-4, 0.9), recipe(64, 20, 5e-4, 0.9)),
+    ("conll2003", "mpnet"): (recipe(32, 6, 5e-5, 0.9), recipe(32, 6, 1e-4, 0.9)),
+    ("conll2000", "mpnet"): (recipe(32, 8, 5e-5, 0.9), recipe(32, 8, 1e-4, 0.9)),
+    ("snips", "mpnet"): (recipe(32, 6, 5e-5, 0.9), recipe(32, 6, 1e-4, 0.9)),
     ("msra", "bert-zh"): (recipe(64, 4, 5e-5, 0.9),),
     ("resume", "bert-zh"): (recipe(32, 10, 5e-5, 0.9), recipe(16, 8, 3e-5, 0.9)),
     ("weibo", "bert-zh"): (recipe(32, 20, 5e-5, 0.9), recipe(16, 15, 3e-5, 0.9), recipe(16, 15, 1e-4, 0.9)),
@@ -46,6 +49,8 @@ PARTS: dict[str, dict[str, Any]] = {
     "minilm-adapted60": {"transformer": "{folder}/minilm-en-adapted60"},
     "minilm-wide": {"transformer": "{folder}/minilm-en-wide"},
     "minilm-deep": {"transformer": "{folder}/minilm-en-deep"},
+    "mpnet": {"transformer": "{folder}/mpnet-base-en"},
+    "mpnet-wide": {"transformer": "{folder}/mpnet-base-en-wide"},
     "uer": {"transformer": "{folder}/uer-zh-L2-H512"},
     "uer-adapted": {"transformer": "{folder}/uer-zh-adapted"},
     "uer-adapted60": {"transformer": "{folder}/uer-zh-adapted60"},
@@ -89,6 +94,7 @@ ADAPTED: dict[str, Adaptation] = {
     "minilm-en-adapted60": Adaptation("minilm-l6-en", ENGLISH_TEXTS, 60),
     "minilm-en-wide": Adaptation("minilm-l6-en", MORE_ENGLISH_TEXTS, 30),
     "minilm-en-deep": Adaptation("minilm-l6-en", MORE_ENGLISH_TEXTS, layers=12),
+    "mpnet-base-en-wide": Adaptation("mpnet-base-en", MORE_ENGLISH_TEXTS, 15, rate=1e-4),
 }
 """What `experiments.adapt` makes."""
 
@@ -170,8 +176,11 @@ BERT: dict[str, dict[str, Any]] = {
     "weibo": whole_recipe(
         "bert+lstm1", (16, 12), (5e-5, 0.9, 1e-3, 1e-2, 0.01), dropout=0.3, average=0.99, word_dropout=0.1
     ),
+    "conll2000": whole_recipe(
+        "mpnet+glove+chars+lstm1", (64, 6), (1e-4, 0.9, 2e-3, 1e-2, 0.01), dropout=0.1, average=None, word_dropout=0.1
+    ),
 }
-"""Recipes of a BERT-base, with what the small encoders were found to like."""
+"""Recipes of encoders of BERT-base's size, with what the small ones were found to like."""
 AFTER_PEOPLE = varied(BEST_DRAWN["msra"], "uer-wide+lexicon", epochs=6, start="{folder}/people-tagger")
 STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "msra-tagger": ("msra", BEST_DRAWN["msra"]),
@@ -188,6 +197,7 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "pos-tagger": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=5)),
     "pos-tagger-wide": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-wide", epochs=5)),
     "pos-tagger-deep": ("pos", varied(BEST_DRAWN["conll2000"], "minilm-deep", epochs=5)),
+    "pos-tagger-mpnet": ("pos", varied(BERT["conll2000"], "mpnet-wide", epochs=4)),
     "chunk-tagger": (
         "chunks",
         varied(BEST_DRAWN["conll2000"], "minilm-adapted60", epochs=3, start="{folder}/pos-tagger"),
@@ -207,6 +217,7 @@ BERT_BOTH: dict[str, Any] = {"start": "{folder}/bert-msra-tagger", "parts": "ber
 POS: dict[str, Any] = {"start": "{folder}/pos-tagger", "parts": "minilm-adapted60"}
 WIDE_POS: dict[str, Any] = {"start": "{folder}/pos-tagger-wide", "parts": "minilm-wide"}
 DEEP_POS: dict[str, Any] = {"start": "{folder}/pos-tagger-deep", "parts": "minilm-deep"}
+BASE_POS: dict[str, Any] = {"start": "{folder}/pos-tagger-mpnet", "parts": "mpnet-wide"}
 CHUNKS: dict[str, Any] = {"start": "{folder}/chunk-tagger", "parts": "minilm-adapted60"}
 LOW, LOWEST = (1e-4, 0.9, 1e-3), (5e-5, 0.9, 1e-3)
 # The LSTM of the MSRA tagger fits where nothing stands beside the transformer.
@@ -275,6 +286,16 @@ VARIATIONS: dict[tuple[str, str], tuple[dict[str, Any], tuple[dict[str, Any], ..
             {**BERT_BOTH, "adversarial": 1.0},
             {**BERT_BOTH, "adversarial": 0.3, "rates": (3e-5,)},
             {"parts": "bert-wide+lexicon", "adversarial": 1.0},
+            {},
+        ),
+    ),
+    ("conll2000", "tuned+bert"): (
+        BERT["conll2000"],
+        (
+            {**BASE_POS, "adversarial": 0.3, "scheme": "BIOES"},
+            {**BASE_POS, "adversarial": 0.3, "scheme": "BIOES", "rates": LOWEST},
+            {"parts": "mpnet-wide", "adversarial": 0.3, "scheme": "BIOES"},
+            {"adversarial": 0.3, "scheme": "BIOES"},
             {},
         ),
     ),

@@ -38,7 +38,7 @@ LINKS = {
 
 
 ELSEWHERE: dict[str, dict[str, Any]] = {
-    "with a BERT-base": {"base": True},
+    "with encoders of BERT-base's size": {"base": True},
     "under BIOES": {"scheme": "BIOES"},
     "with 10 % of the training data": {"share": 0.1},
 }

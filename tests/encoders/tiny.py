@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ WORDS = [
     "é",
 ]
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
+FAMILIES = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "albert": "Albert", "mpnet": "MPNet"}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
 
 
@@ -43,14 +45,14 @@ def write_lexicon(file: Path, *, width: int = 3) -> Path:
 
 
 def write_model(folder: Path, kind: str = "bert", *, positions: int = 512, seed: int = 0, half: bool = False) -> Path:
-    """A folder as Hugging Face keeps them: bert and distilbert on word pieces, roberta on bytes, albert on unigrams."""
-    tokenizer = {"roberta": _bytes, "albert": _unigrams}.get(kind, _word_pieces)()
+    """A folder as Hugging Face keeps them: roberta on bytes, albert on unigrams, the others on word pieces."""
+    tokenizer = {"roberta": _bytes, "albert": _unigrams, "mpnet": _word_pieces_of_mpnet}.get(kind, _word_pieces)()
     size = max(tokenizer.get_vocab().values()) + 1
-    family = {"bert": "Bert", "roberta": "Roberta", "distilbert": "DistilBert", "albert": "Albert"}[kind]
-    extra = 2 if kind == "roberta" else 0  # the rows up to its padding stay unused
+    family = FAMILIES[kind]
+    extra = 2 if kind in ("roberta", "mpnet") else 0  # the rows up to its padding stay unused
     numbers = {"vocab_size": size, "max_position_embeddings": positions + extra, "pad_token_id": 0}
     numbers |= DISTIL if kind == "distilbert" else SIZES
-    if kind == "roberta":
+    if extra:
         numbers["pad_token_id"] = 1
     if kind == "albert":
         numbers["embedding_size"] = 8
@@ -61,19 +63,28 @@ def write_model(folder: Path, kind: str = "bert", *, positions: int = 512, seed:
     return folder
 
 
-def _word_pieces() -> PreTrainedTokenizerFast:
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = {piece: n for n, piece in enumerate(special + WORDS)}
+def _word_pieces(
+    special: Sequence[str] = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), begin: str = "[CLS]", end: str = "[SEP]"
+) -> PreTrainedTokenizerFast:
+    vocabulary = {piece: n for n, piece in enumerate([*special, *WORDS])}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    marks = [("[CLS]", 2), ("[SEP]", 3)]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=marks)
+    marks = [(mark, vocabulary[mark]) for mark in (begin, end)]
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{begin} $A {end}", special_tokens=marks)
+    padding = next(piece for piece in ("<pad>", "[PAD]") if piece in vocabulary)
     # As published for sentence vectors: taken as it is, every text would be cut and padded to 8 pieces.
     tokenizer.enable_truncation(8)
-    tokenizer.enable_padding(length=8, pad_id=0, pad_token="[PAD]")
+    tokenizer.enable_padding(length=8, pad_id=vocabulary[padding], pad_token=padding)
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+        tokenizer_object=tokenizer, pad_token=padding, unk_token="[UNK]", cls_token=begin, sep_token=end
+    )
+
+
+def _word_pieces_of_mpnet() -> PreTrainedTokenizerFast:
+    """BERT's vocabulary behind marks of its own, as published."""
+    return _word_pieces(
+        ["<s>", "<pad>", "</s>", "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<mask>"], begin="<s>", end="</s>"
     )
 
 

@@ -27,6 +27,12 @@ def test_the_text_is_the_pieces_of_all_sentences_with_a_mark_between_them(tmp_pa
     assert text.tolist() == [5, 6, 7, 3, 16, 8, 3]
 
 
+def test_a_vocabulary_with_two_sets_of_marks_means_its_own(tmp_path: Path) -> None:
+    text, marks = adapt.text_of(write_model(tmp_path / "mpnet", "mpnet"), TEXT[:2])
+    assert marks == adapt.Marks(begin=0, end=2, mask=8, size=25)
+    assert text.tolist() == [9, 10, 11, 2, 20, 12, 2]
+
+
 def test_an_epoch_reads_all_of_the_text_but_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(adapt, "LENGTH", 8)
     monkeypatch.setattr(adapt, "ROWS", 4)
@@ -59,24 +65,25 @@ def options(folder: Path) -> list[str]:
     return ["--encoders", str(folder), "--corpora", "."]
 
 
+@pytest.mark.parametrize("kind", ["bert", "mpnet"])
 def test_an_encoder_that_has_read_is_an_ordinary_folder_and_guesses_better(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapt, "LENGTH", 16)
     monkeypatch.setattr(adapt, "ROWS", 8)
-    write_model(tmp_path / "bert", half=True)
+    write_model(tmp_path / kind, kind, half=True)
     texts = {"weibo": TEXT, "resume": TEXT[:1]}
     parts = {name: [SimpleNamespace(tokens=tokens) for tokens in found * 30] for name, found in texts.items()}
     monkeypatch.setattr(adapt, "corpus_of", lambda name, _: SimpleNamespace(train=parts[name], dev=None, test=None))
     losses: list[list[float]] = []
     original = adapt.adapt
     monkeypatch.setattr(adapt, "adapt", lambda *given, **more: losses.append(original(*given, **more)))
-    given = ["read", "--encoder", "bert", "--texts", "weibo", "resume", "--epochs", "12", "--rate", "5e-3"]
+    given = ["read", "--encoder", kind, "--texts", "weibo", "resume", "--epochs", "12", "--rate", "5e-3"]
     assert adapt.main([*given, *options(tmp_path)]) == 0
     assert losses[0][-1] < losses[0][0] - 0.5
-    names = {path.name for path in (tmp_path / "bert").iterdir()}
+    names = {path.name for path in (tmp_path / kind).iterdir()}
     assert {path.name for path in (tmp_path / "read").iterdir()} == names
-    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("bert", "read"))
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in (kind, "read"))
     assert after.keys() == {name for name in before if "pooler" not in name}
     assert {value.dtype for value in after.values()} == {torch.float32}
     key = "embeddings.word_embeddings.weight"

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic_results import entry, synthetic
 
 from experiments import level
 from experiments.candidates import CANDIDATES, parts_of
+from experiments.cells import Number
 from experiments.grid import LEVEL, MAIN, OF_THE_PAPERS_SIZE, Run
 from experiments.level import (
     best_on_dev,
+    by_the_truth,
     has_more,
     how_far,
     in_words,
@@ -95,18 +98,35 @@ def test_what_a_committed_recipe_knows_more_is_named(name: str, encoder: str, ex
     assert has_more(Setting(name.split("/")[0], encoder), tuned()[name]["settings"]) == expected
 
 
-def test_the_encoder_that_dev_likes_best_stands_for_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = CANDIDATES["weibo", "tuned+msra"][0]
-    both = {
-        **TUNED,
-        "weibo/tuned+msra": {"settings": begun, "tried": [{"dev_f1": 61.9, "seed": 100, "settings": begun}]},
-    }
-    monkeypatch.setattr(level, "tuned", lambda: both)
-    assert best_on_dev("weibo") == Setting("weibo", "tuned"), "62 is the mean of the recipe taken"
-    both["weibo/tuned+msra"]["tried"][0]["dev_f1"] = 62.1
-    assert best_on_dev("weibo") == Setting("weibo", "tuned+msra")
-    assert best_on_dev("msra") is None, "nothing was tuned"
-    assert best_on_dev("atis") is None, "nothing is to be"
+def test_the_encoder_whose_runs_dev_likes_best_stands_for_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = evidence(*(Run("weibo", encoder, "mcrf", 1) for encoder in ("tuned", "bert-zh")))
+    dev = {"tuned": 62.0, "bert-zh": 61.9}
+
+    def f1(_: Results, setting: Setting, variant: str, part: str = "test") -> dict[int, float]:
+        assert (variant, part) == ("MCRF-training", "dev"), "test has no part in it"
+        return {1: dev[setting.encoder]} if setting.encoder in dev else {}
+
+    monkeypatch.setattr(Results, "f1", f1)
+    assert best_on_dev(given, "weibo") == Setting("weibo", "tuned")
+    dev["bert-zh"] = 62.1
+    assert best_on_dev(given, "weibo") == Setting("weibo", "bert-zh")
+    assert best_on_dev(given, "atis") == Setting("atis", MAIN["atis"]), "nothing else has run"
+
+
+def test_a_choice_by_the_truth_takes_of_each_sentence_the_run_with_the_fewest_errors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Correct, predicted, gold: one run is right in the first sentence, the other in the second; in the third there is
+    # nothing to find, and one finds something.
+    runs = {1: [[2, 2, 2], [0, 1, 1], [0, 0, 0]], 2: [[1, 3, 2], [1, 1, 1], [0, 1, 0]]}
+    monkeypatch.setattr(Results, "counts", lambda *_: {seed: np.array(found) for seed, found in runs.items()})
+    known = {"weibo": Score(70.0, 69.0, 1.0, 2), "resume": Score(98.0, 97.0, 1.0, 2)}
+    monkeypatch.setattr(Results, "score", lambda _, setting, variant: known.get(setting.corpus))
+    rows = {str(row[0]): row[1:] for row in by_the_truth(evidence()).rows}
+    assert rows["Weibo, uer"] == (known["weibo"], 2, Number(100.0), Score(72.4, 66.5))
+    assert not any("Resume" in name for name in rows), "its mark is reached"
+    monkeypatch.setattr(Results, "score", lambda *_: None)
+    assert by_the_truth(evidence()).rows == (("all", None, None, None, None),)
 
 
 def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_own(

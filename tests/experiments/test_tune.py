@@ -215,7 +215,8 @@ def test_only_what_says_so_by_its_name_knows_more_than_the_corpora_say() -> None
 
 
 def test_every_folder_that_a_recipe_names_is_one_that_can_be_had() -> None:
-    made = {*ADAPTED, *STARTS, "minilm-l6-en", "uer-zh-L2-H512", "bert-base-zh", "glove-100d.npz", lexicon.NAME}
+    pretrained = {"minilm-l6-en", "mpnet-base-en", "uer-zh-L2-H512", "bert-base-zh", "glove-100d.npz"}
+    made = {*ADAPTED, *STARTS, *pretrained, lexicon.NAME}
     named = set(re.findall(r"\{folder\}/([^\"]+)", json.dumps([*CANDIDATES.values(), *STARTS.values()])))
     assert named <= made
     assert {*ADAPTED, *STARTS} <= named
@@ -223,7 +224,7 @@ def test_every_folder_that_a_recipe_names_is_one_that_can_be_had() -> None:
 
 def test_the_group_of_levels_is_of_the_head_that_chose_its_settings() -> None:
     assert [each.head for each in GROUPS["level"]] == [tune.CHOSEN_BY[each.encoder] for each in GROUPS["level"]]
-    assert len(GROUPS["level"]) == 121
+    assert len(GROUPS["level"]) == 126
     assert {(each.corpus, FAMILY.get(each.encoder, each.encoder)) for each in GROUPS["level"]} <= set(CANDIDATES)
     assert all(run.pretrained(each) for each in GROUPS["level"])
 
