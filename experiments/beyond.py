@@ -13,7 +13,7 @@ from experiments.cells import NOT_RUN, NOT_THERE, Cell, Number, Probability, Tab
 from experiments.claims import LINKS, Claim
 from experiments.edges import edges, edges_in_training
 from experiments.grid import OF_THE_PAPERS_SIZE, WITHOUT_WEIGHTS
-from experiments.level import SET_BESIDE, by_the_truth, how_far, ingredients, scheme_inside, tuning, without_the_cut
+from experiments.level import SET_BESIDE, how_far, ingredients, scheme_inside, tuning, where_we_part, without_the_cut
 from experiments.reading import CORPORA, Results, Setting, main_setting, paper_score, ratios
 from experiments.statistics import (
     FEWEST_SEEDS,
@@ -295,7 +295,7 @@ def beyond_tables(evidence: Evidence) -> list[Table]:
         calibration,
         when,
         how_far,
-        by_the_truth,
+        where_we_part,
         without_the_cut,
         levels,
         scheme_inside,

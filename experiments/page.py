@@ -21,12 +21,20 @@ from experiments.command import command, folder, parser_for
 from experiments.figures import figure_1, write_figures
 from experiments.grid import FEWEST_STEPS, MAIN, Run
 from experiments.level import best_on_dev
-from experiments.reading import CORPORA, VARIANTS, Results, main_setting, paper_score, ratios, read_paper
+from experiments.reading import (
+    CORPORA,
+    VARIANTS,
+    Results,
+    counted_f1,
+    main_setting,
+    paper_score,
+    ratios,
+    read_paper,
+)
 from experiments.run import superseded
 from experiments.statistics import Evidence, over_corpora
 from experiments.store import RESULTS
 from experiments.tables import paper_tables, wrong_ratios
-from maskedcrf.data.corpora import CORPORA as KNOWN
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- paper:begin -->", "<!-- paper:end -->"
@@ -39,7 +47,7 @@ FIGURES_OF = {
     "when": "when",
 }
 """The figure that stands below each table."""
-NEARNESS = ("how_far", "by_the_truth", "without_the_cut", "levels", "scheme_inside", "parts", "tuning")
+NEARNESS = ("how_far", "where_we_part", "without_the_cut", "levels", "scheme_inside", "parts", "tuning")
 """The tables on the level that we reach, and how; the paper's comparisons need none of them."""
 NOT_DRAWN = {"losses": "Dev-loss curves", "schemes": "BIO and BIOES", "reliability": "Reliability diagrams"}
 
@@ -235,15 +243,17 @@ def inconsistencies(evidence: Evidence) -> str:
     assert snips is not None
     assert main is not None
     of_dev = ("resume", "weibo", "atis")
-    counted = {each: _implied(each, evidence, kinds=["legal"]) - _implied(each, evidence) for each in of_dev}
+    counted = {
+        each: counted_f1(evidence.paper, each, kinds=("legal",)) - counted_f1(evidence.paper, each) for each in of_dev
+    }
     printed = {each: paper_gain(evidence.paper, each, ("CRF-retain", "CRF-discard")) for each in of_dev}
     return (
         "## The paper's own inconsistencies\n\n"
         f"- Table 1's first ratio is wrong in {len(wrong)} of {len(rows)} rows ({_names(wrong)}): it divides by the "
         f"wrong sum. {CORPORA[worst]} is {share:.1f} %, not {rows[worst]['illegal_tp_over_illegal']:g} %.\n"
         '- Its "dev" rows of MSRA, CoNLL2000 and CoNLL2003 have about as many segments as the *test* sets, and '
-        f"MSRA and CoNLL2000 have no dev set. Its SNIPS row implies F1 near {_implied('snips', evidence):.0f}, where "
-        f"Table 5 has {snips.mean}.\n"
+        f"MSRA and CoNLL2000 have no dev set. Its SNIPS row implies F1 near "
+        f"{counted_f1(evidence.paper, 'snips'):.0f}, where Table 5 has {snips.mean}.\n"
         f"- By Table 1's counts, on dev, discarding illegal segments is worth {_signed(counted)}; by the mean scores "
         f"of CRF-discard and CRF-retain, on test, {_signed(printed)}. Most of the step on Resume is not explained by "
         "the segments that were counted.\n"
@@ -254,15 +264,6 @@ def inconsistencies(evidence: Evidence) -> str:
         '- The paper chooses the model "best on dev"; its code chooses the lowest dev loss. Its layer-wise rates scale '
         "gradients before Adam, which undoes most of that."
     )
-
-
-def _implied(corpus: str, evidence: Evidence, *, kinds: Sequence[str] = ("legal", "illegal")) -> float:
-    """F1 from the paper's counts of dev segments, legal ones and illegal ones, and our count of gold ones."""
-    row, dev = evidence.paper["tables"]["illegal_proportion"]["rows"][corpus], KNOWN[corpus].dev
-    assert dev is not None
-    right = sum(row[f"{kind}_tp"] for kind in kinds)
-    found = right + sum(row[f"{kind}_fp"] for kind in kinds)
-    return float(200 * right / (found + dev.counts[0].entities))
 
 
 def _signed(gains: Mapping[str, float | None], form: str = ".1f") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import numpy as np
 from experiments.grid import MAIN, OPEN, HeadName
 from experiments.measure import counts_of, unpack
 from experiments.store import RESULTS, finished
+from maskedcrf.data.corpora import CORPORA as KNOWN
 
 VARIANTS: dict[str, tuple[HeadName, str]] = {
     "tagger-retain": ("softmax", "retain"),
@@ -187,3 +188,18 @@ def paper_score(paper: Mapping[str, Any], corpus: str, variant: str) -> Score | 
         if cell is not None:
             return Score(cell["best"], cell.get("mean"))
     return None
+
+
+def gold_in_dev(corpus: str) -> int:
+    """How many entities the dev file of a corpus has."""
+    dev = KNOWN[corpus].dev
+    assert dev is not None
+    return dev.counts[0].entities
+
+
+def counted_f1(paper: Mapping[str, Any], corpus: str, *, kinds: Sequence[str] = ("legal", "illegal")) -> float:
+    """F1 on dev from the paper's counts of a plain CRF's segments, legal ones and illegal ones, and ours of gold."""
+    row = paper["tables"]["illegal_proportion"]["rows"][corpus]
+    right = sum(row[f"{kind}_tp"] for kind in kinds)
+    found = right + sum(row[f"{kind}_fp"] for kind in kinds)
+    return float(200 * right / (found + gold_in_dev(corpus)))

@@ -11,11 +11,9 @@ from synthetic_results import entry, synthetic
 
 from experiments import level
 from experiments.candidates import CANDIDATES, parts_of
-from experiments.cells import Number
 from experiments.grid import LEVEL, MAIN, OF_THE_PAPERS_SIZE, Run
 from experiments.level import (
     best_on_dev,
-    by_the_truth,
     has_more,
     how_far,
     in_words,
@@ -24,6 +22,7 @@ from experiments.level import (
     short_of,
     tuning,
     verdict,
+    where_we_part,
     without_the_cut,
 )
 from experiments.reading import Results, Score, Setting, read_paper
@@ -113,20 +112,24 @@ def test_the_encoder_whose_runs_dev_likes_best_stands_for_the_level(monkeypatch:
     assert best_on_dev(given, "atis") == Setting("atis", MAIN["atis"]), "nothing else has run"
 
 
-def test_a_choice_by_the_truth_takes_of_each_sentence_the_run_with_the_fewest_errors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Correct, predicted, gold: one run is right in the first sentence, the other in the second; in the third there is
-    # nothing to find, and one finds something.
-    runs = {1: [[2, 2, 2], [0, 1, 1], [0, 0, 0]], 2: [[1, 3, 2], [1, 1, 1], [0, 1, 0]]}
-    monkeypatch.setattr(Results, "counts", lambda *_: {seed: np.array(found) for seed, found in runs.items()})
-    known = {"weibo": Score(70.0, 69.0, 1.0, 2), "resume": Score(98.0, 97.0, 1.0, 2)}
-    monkeypatch.setattr(Results, "score", lambda _, setting, variant: known.get(setting.corpus))
-    rows = {str(row[0]): row[1:] for row in by_the_truth(evidence()).rows}
-    assert rows["Weibo, uer"] == (known["weibo"], 2, Number(100.0), Score(72.4, 66.5))
-    assert not any("Resume" in name for name in rows), "its mark is reached"
-    monkeypatch.setattr(Results, "score", lambda *_: None)
-    assert by_the_truth(evidence()).rows == (("all", None, None, None, None),)
+def test_resume_is_set_beside_the_papers_counts_of_dev_and_scores_of_test() -> None:
+    empty = where_we_part(evidence())
+    paper = [95.5, 96.0, 94.8, 96.6, 96.9]
+    assert [row[0] for row in empty.rows] == [
+        *(f"{variant}, dev" for variant in ("CRF-retain", "CRF-discard")),
+        *(f"{variant}, test" for variant in ("CRF-retain", "CRF-discard", "MCRF-training")),
+    ]
+    assert [round(row[1].value, 1) for row in empty.rows] == paper
+    assert all(row[2:] == (None, None) for row in empty.rows)
+    assert "gains the paper +1.8; by the paper's own counts of dev it gains +0.5" in empty.answer
+    given = evidence(*(Run("resume", "bert-zh", head, seed) for head in ("crf", "mcrf") for seed in (1, 2)))
+    found = where_we_part(given)
+    for row, (variant, part) in zip(found.rows, (str(row[0]).split(", ") for row in found.rows), strict=True):
+        mean = np.mean(list(given.results.f1(Setting("resume", "bert-zh"), variant, part).values()))
+        assert row[2].value == pytest.approx(mean)
+        assert row[3].value == pytest.approx(mean - row[1].value)
+    assert ", us " in found.answer
+    assert "2 seeds" in found.note
 
 
 def test_a_recipe_that_begins_with_another_corpus_has_a_row_and_a_word_of_its_own(
