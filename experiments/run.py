@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -145,10 +146,19 @@ def _without_paths(settings: dict[str, Any], encoders: str) -> Any:
     return json.loads(json.dumps(settings).replace(f'"{encoders}/', '"{folder}/'))
 
 
-def pretrained(run: Run) -> bool:
-    """Whether the run's encoder has weights to be read; one that tuning chooses always has."""
-    known = ENCODERS[run.encoder]
-    return not known or "{folder}" in json.dumps(known)
+def needed(run: Run) -> set[str]:
+    """What the run reads from the folder of encoders."""
+    return set(re.findall(r"\{folder\}/([^\"]+)", json.dumps(settings_of(run, "{folder}"))))
+
+
+def with_their_encoders(runs: Sequence[Run], encoders: str) -> list[Run]:
+    """Those whose encoders lie in the folder; of the others it is said what they lack."""
+    lacking = {run: {name for name in needed(run) if not encoders or not Path(encoders, name).exists()} for run in runs}
+    if names := sorted(set().union(*lacking.values())):
+        where = f"which {encoders} lacks" if encoders else "and no folder of encoders is given (MASKEDCRF_ENCODERS)"
+        count = sum(map(bool, lacking.values()))
+        print(f"{count} runs are left out: they need {', '.join(names)}, {where}", file=sys.stderr)
+    return [run for run in runs if not lacking[run]]
 
 
 def superseded(entry: dict[str, Any]) -> bool:
@@ -207,11 +217,11 @@ def run_grid(runs: Iterable[Run], options: argparse.Namespace) -> int:
     """Run what is missing, or was made by a recipe that tuning has since given up; returns how many failed."""
     ordered = list(dict.fromkeys(runs)) if options.as_listed else informative_order(list(runs))
     done = {name: entry for name, entry in finished(options.results).items() if not superseded(entry)}
-    missing = [run for run in ordered if run.name not in done]
+    missing = with_their_encoders([run for run in ordered if run.name not in done], options.encoders)
     drive = on_ray if options.ray else in_processes
     arguments = (options.corpora, options.encoders, options.threads)
     options.results.mkdir(parents=True, exist_ok=True)  # a folder that cannot be is named before anything is trained
-    board = Board(ordered, done)
+    board = Board([run for run in ordered if run.name in done or run in missing], done)
     with board.shown():
         for run, result in drive(missing, options.jobs, options.budget, arguments):
             if isinstance(result, dict):
@@ -237,9 +247,6 @@ def main(given: Sequence[str] | None = None) -> int:
     if not runs:
         example = GROUPS[options.groups[0]][0].name
         raise MaskedCRFError(f"--only {options.only}: no run's name contains this; they are like {example}")
-    if not options.encoders and any(map(pretrained, runs)):
-        print("no folder of encoders (MASKEDCRF_ENCODERS): only runs that need no pretrained weights", file=sys.stderr)
-        runs = [run for run in runs if not pretrained(run)]
     return 1 if run_grid(runs, options) else 0
 
 

@@ -333,10 +333,28 @@ def test_a_run_that_learns_dev_too_keeps_its_last_epoch_and_says_nothing_of_dev(
     assert page.compose(Evidence(results, PAPER), TABLE, [], ours=[], shown={})
 
 
-def test_runs_that_need_weights_are_left_out_without_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_whose_weights_are_not_there_are_left_out_and_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["combined", "small", "--budget", "0", "--results", str(tmp_path / "results"), "--only", "1/crf/1"]
+    assert run.main([*given, "--encoders", ""]) == 0
+    said = capsys.readouterr().err
+    assert "2 runs are left out: they need glove-100d.npz, minilm-l6-en, and no folder of encoders is given" in said
+    assert "4 runs to do, 0 in the results" in said
+    (tmp_path / "minilm-l6-en").mkdir()
+    assert run.main([*given, "--encoders", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert f"2 runs are left out: they need glove-100d.npz, which {tmp_path} lacks" in said
+    (tmp_path / "glove-100d.npz").touch()
+    assert run.main([*given, "--encoders", str(tmp_path)]) == 0
+    said = capsys.readouterr().err
+    assert "left out" not in said
+    assert "6 runs to do" in said
+    # What is in the results already needs no weights.
     assert run.main(["main", "--budget", "0", "--encoders", ""]) == 0
-    assert "0 runs to do" in capsys.readouterr().err
-    assert all(not run.pretrained(each) for each in GROUPS["small"])
+    said = capsys.readouterr().err
+    assert "left out" not in said
+    assert "0 runs to do, 105 in the results" in said
 
 
 def test_a_results_line_names_no_folder_of_this_machine() -> None:
