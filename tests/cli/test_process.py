@@ -91,8 +91,8 @@ def test_an_output_without_room_is_named(tmp_path, command, times):
 
 
 def test_an_interrupt_ends_it_quietly_with_130():
-    command = [*COMMAND, "evaluate", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([*COMMAND, "evaluate", "-"], **streams, preexec_fn=_heeds_interrupts) as process:
         process.stdin.write(b"w O O\n")
         process.stdin.flush()
         deadline = time.monotonic() + 60
@@ -101,6 +101,11 @@ def test_an_interrupt_ends_it_quietly_with_130():
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=30)
     assert (process.returncode, output, errors) == (130, b"", b"")
+
+
+def _heeds_interrupts():
+    """What a shell starts with `&` ignores them, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _unread(pipe):
