@@ -65,8 +65,13 @@ def text_of(folder: Path, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, M
     tokenizer.no_truncation()
     tokenizer.no_padding()
     numbers = tokenizer.get_vocab()
-    begin, end, mask = next(names for names in MARKS if set(names) <= set(numbers))
-    marks = Marks(numbers[begin], numbers[end], numbers[mask], len(numbers))
+    names = next((each for each in MARKS if set(each) <= set(numbers)), None)
+    if names is None:
+        raise DataError(
+            f"{folder / 'tokenizer.json'}: has neither [MASK] nor <mask>; give an encoder like BERT or MPNet"
+        )
+    begin, end, mask = (numbers[name] for name in names)
+    marks = Marks(begin, end, mask, len(numbers))
     read = tokenizer.encode_batch([list(words) for words in sentences], is_pretokenized=True, add_special_tokens=False)
     return torch.tensor([piece for each in read for piece in (*each.ids, marks.end)]), marks
 

@@ -102,8 +102,8 @@ def compose(
         "holds a run's settings, its signature and the counts of every sentence. Recipes with an adapted encoder, a "
         "lexicon or a tagger to begin with need it made first, beside the other encoders: `python -m "
         "experiments.adapt`, `experiments.lexicon` and `experiments.first`; `experiments.extra` says what else "
-        "than the corpora they read, `experiments.from_onnx` which package the Chinese BERT-base comes from; "
-        "`experiments.tune` chooses the recipes anew.",
+        "than the corpora they read, `experiments.from_onnx` which package the Chinese BERT-base comes from, "
+        "`experiments/grid.py` which ones MPNet-base; `experiments.tune` chooses the recipes anew.",
     ]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 

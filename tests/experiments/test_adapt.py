@@ -16,6 +16,7 @@ from experiments import adapt, first
 from maskedcrf import Tagger
 from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.errors import DataError
 
 MARKS = adapt.Marks(begin=2, end=3, mask=4, size=21)
 TEXT = [["the", "cat", "sat"], ["a", "mat"], ["北", "京"], ["unbelievable", "cats"]]
@@ -31,6 +32,11 @@ def test_a_vocabulary_with_two_sets_of_marks_means_its_own(tmp_path: Path) -> No
     text, marks = adapt.text_of(write_model(tmp_path / "mpnet", "mpnet"), TEXT[:2])
     assert marks == adapt.Marks(begin=0, end=2, mask=8, size=25)
     assert text.tolist() == [9, 10, 11, 2, 20, 12, 2]
+
+
+def test_a_vocabulary_that_can_hide_nothing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"albert/tokenizer.json: has neither \[MASK\] nor <mask>"):
+        adapt.text_of(write_model(tmp_path / "albert", "albert"), TEXT[:2])
 
 
 def test_an_epoch_reads_all_of_the_text_but_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
