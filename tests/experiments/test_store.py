@@ -114,8 +114,10 @@ def test_runs_of_a_recipe_given_up_are_run_again_and_kept_until_then(
         return new if ends else []
 
     monkeypatch.setattr(run, "in_processes", fake)
-    options = {"ray": False, "as_listed": True, "jobs": 1, "budget": 1.0, "corpora": "", "encoders": "", "threads": 1}
-    run.run_grid(with_old_ones, Namespace(results=tmp_path, **options))
+    encoders = tmp_path / "encoders"
+    (encoders / "uer-zh-L2-H512").mkdir(parents=True)
+    options = {"ray": False, "as_listed": True, "jobs": 1, "budget": 1.0, "corpora": "", "threads": 1}
+    run.run_grid(with_old_ones, Namespace(results=tmp_path, encoders=str(encoders), **options))
     assert begun == [with_old_ones[1], with_old_ones[3]]
     seconds = {name: each["seconds"] for name, each in finished(tmp_path).items()}
     assert [seconds[each.name] for each in with_old_ones] == ([1.0, 9.0, 1.0, 9.0] if ends else [1.0] * 4)
