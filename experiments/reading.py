@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.grid import MAIN, OPEN, HeadName
 from experiments.measure import counts_of, unpack
-from experiments.store import RESULTS, finished
+from experiments.store import RESULTS, files, finished
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
 VARIANTS: dict[str, tuple[HeadName, str]] = {
@@ -95,7 +95,7 @@ class Results:
     @staticmethod
     def read(folder: Path = RESULTS) -> Results:
         """All results files of a folder."""
-        digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.glob("*.jsonl")))).hexdigest()
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in files(folder))).hexdigest()
         return Results.of(finished(folder), digest)
 
     @staticmethod

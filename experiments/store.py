@@ -1,4 +1,4 @@
-"""Results files: one JSON line a finished run, in the file of its corpus."""
+"""Results files: one JSON line a finished run, in the file of its encoder, in the folder of its corpus."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from maskedcrf.errors import DataError
 RESULTS = Path(__file__).parent / "results"
 
 
+def files(folder: Path) -> list[Path]:
+    """All results files, in order."""
+    return sorted(folder.rglob("*.jsonl"))
+
+
 def finished(folder: Path) -> dict[str, dict[str, Any]]:
     """The results so far, by name; a line cut short by a crash is passed over and run again."""
     found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in files(folder):
         for number, line in numbered_lines(path):
             try:
                 entry = json.loads(line)
@@ -39,9 +44,9 @@ def _name(entry: Any, where: str) -> str:
 
 
 def put(folder: Path, entry: dict[str, Any]) -> None:
-    """The entry into the file of its corpus, on disk before anything else happens; an older one of its name goes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{entry['run']['corpus']}.jsonl"
+    """The entry into the file of its encoder, on disk before anything else happens; an older one of its name goes."""
+    path = folder / entry["run"]["corpus"] / f"{entry['run']['encoder']}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     before = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     kept = [each for each in before if not each.startswith(f'{{"name":"{entry["name"]}"'.encode())]

@@ -18,11 +18,12 @@ from experiments.candidates import CANDIDATES
 from experiments.grid import Run
 from experiments.store import finished, put
 
+FILE = "weibo/uer.jsonl"
 ONE, OTHER = (entry(Run("weibo", "uer", "mcrf", seed), sentences=5) for seed in (1, 2))
 
 
 def test_what_comes_after_a_line_cut_short_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "weibo.jsonl"
+    path = tmp_path / FILE
     put(tmp_path, ONE)
     path.write_bytes(path.read_bytes()[:-300])
     put(tmp_path, OTHER)
@@ -34,7 +35,7 @@ def test_what_comes_after_a_line_cut_short_is_kept(tmp_path: Path) -> None:
 def test_a_runs_new_line_takes_the_place_of_its_old_one(tmp_path: Path) -> None:
     for each in (ONE, OTHER, {**ONE, "seconds": 2.0}):
         put(tmp_path, each)
-    lines = (tmp_path / "weibo.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (tmp_path / FILE).read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["name"] for line in lines] == [OTHER["name"], ONE["name"]]
     assert finished(tmp_path)[ONE["name"]]["seconds"] == 2.0
 
@@ -45,11 +46,11 @@ def test_a_line_that_is_no_result_is_named(
     command: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(tmp_path, ONE)
-    with (tmp_path / "weibo.jsonl").open("a") as file:
+    with (tmp_path / FILE).open("a") as file:
         file.write(line + "\n")
     assert started(command, tmp_path) == 2
     assert capsys.readouterr().err.strip() == (
-        f"error: {tmp_path}/weibo.jsonl:2: not a run's result; take the line out, or fetch the file again"
+        f"error: {tmp_path}/{FILE}:2: not a run's result; take the line out, or fetch the file again"
     )
 
 
