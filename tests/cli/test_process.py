@@ -97,7 +97,7 @@ def test_an_interrupt_ends_it_quietly_with_130():
         process.stdin.flush()
         deadline = time.monotonic() + 60
         while _unread(process.stdin) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)  # while it is still being imported, Python may lose an interrupt
+            time.sleep(0.05)  # an interrupt while modules are imported is not the command's to answer
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=30)
     assert (process.returncode, output, errors) == (130, b"", b"")
