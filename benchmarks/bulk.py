@@ -23,10 +23,10 @@ from typing import Any
 
 import psutil
 
-from maskedcrf.data.demo import TYPES, demo_corpus
-from maskedcrf.deploy.bulk.cluster import Cluster
-from maskedcrf.deploy.bulk.rows import Options
-from maskedcrf.deploy.bulk.run import tag_files
+from maskedcrf.bulk.cluster import Cluster
+from maskedcrf.bulk.rows import Options
+from maskedcrf.bulk.run import tag_files
+from maskedcrf.data.demo_corpus import TYPES, demo_corpus
 from maskedcrf.evaluation.compare import signature
 
 RESULTS = Path(__file__).parent / "results" / "bulk.json"
@@ -75,8 +75,8 @@ def save_model(folder: Path) -> None:
     """Words, characters and a bidirectional LSTM, 200 wide each way."""
     import torch
 
-    from maskedcrf.encoders.build import build_encoder
     from maskedcrf.encoders.config import EncoderConfig
+    from maskedcrf.encoders.encoder import build_encoder
     from maskedcrf.tagger.model import TaggerModel
     from maskedcrf.tagger.tagger import Tagger
     from maskedcrf.tags.constraints import Constraints

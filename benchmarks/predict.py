@@ -34,13 +34,13 @@ import transformers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from maskedcrf.data.batching import even_batches
-from maskedcrf.data.demo import TYPES, demo_corpus, demo_sentences
-from maskedcrf.data.reading import read_sentences
-from maskedcrf.deploy.onnx import compare, export
-from maskedcrf.deploy.runtime import OnnxTagger
-from maskedcrf.encoders.build import build_encoder
+from maskedcrf.data.demo_corpus import TYPES, demo_corpus, demo_sentences
+from maskedcrf.data.formats import read_sentences
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.evaluation.compare import signature
+from maskedcrf.onnx.export import compare, export
+from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.items import Item
 from maskedcrf.tagger.model import TaggerModel

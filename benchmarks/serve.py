@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from maskedcrf.data.demo import TYPES, demo_corpus
+from maskedcrf.data.demo_corpus import TYPES, demo_corpus
 from maskedcrf.evaluation.compare import signature
 
 RESULTS = Path(__file__).parent / "results" / "serve.json"
@@ -110,7 +110,7 @@ def save(folder: Path, config: Any) -> None:
     """A tagger of this shape, as a model folder."""
     import torch
 
-    from maskedcrf.encoders.build import build_encoder
+    from maskedcrf.encoders.encoder import build_encoder
     from maskedcrf.tagger.model import TaggerModel
     from maskedcrf.tagger.tagger import Tagger
     from maskedcrf.tags.constraints import Constraints
@@ -135,8 +135,8 @@ def serving(folder: Path, batch_tokens: int | None) -> Iterator[tuple[int, int]]
 
 def serve(folder: str, batch_tokens: str) -> None:
     """Be the server."""
-    from maskedcrf.deploy.limits import Limits
-    from maskedcrf.deploy.listen import serve
+    from maskedcrf.service.limits import Limits
+    from maskedcrf.service.listen import serve
     from maskedcrf.tagger import Tagger
 
     limits = Limits(batch_tokens=int(batch_tokens), window=0.0) if int(batch_tokens) else Limits()

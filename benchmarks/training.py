@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from benchmarks.predict import random_tagger
-from maskedcrf.data.demo import demo_corpus
+from maskedcrf.data.demo_corpus import demo_corpus
 from maskedcrf.evaluation.compare import signature
 from maskedcrf.tagger.model import Features, TaggerModel
 

@@ -6,9 +6,9 @@ python examples/anonymise.py
 from __future__ import annotations
 
 from maskedcrf import Tagger
-from maskedcrf.data.demo import demo_corpus
+from maskedcrf.data.demo_corpus import demo_corpus
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.tagger.results import Prediction
+from maskedcrf.tagger.prediction import Prediction
 
 PRIVATE = {"PER", "LOC", "ORG"}
 

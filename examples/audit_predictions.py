@@ -8,7 +8,7 @@ On files the same is `maskedcrf audit predictions.conll`.
 from __future__ import annotations
 
 from maskedcrf import Tagger, audit, evaluate
-from maskedcrf.data.demo import demo_corpus
+from maskedcrf.data.demo_corpus import demo_corpus
 
 
 def softmax_tagger() -> Tagger:

@@ -15,8 +15,8 @@ from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from maskedcrf import Tagger
-from maskedcrf.data.demo import demo_corpus
-from maskedcrf.tagger.huggingface import MaskedCRFForTokenClassification, to_huggingface
+from maskedcrf.data.demo_corpus import demo_corpus
+from maskedcrf.integrations.huggingface import MaskedCRFForTokenClassification, to_huggingface
 
 
 def tiny_encoder(folder: Path, texts: list[str]) -> Path:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf import Constraints, MaskedCRF, Scheme, evaluate
-from maskedcrf.data.demo import TYPES, demo_corpus
+from maskedcrf.data.demo_corpus import TYPES, demo_corpus
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import build_encoder
 
 RULES = Constraints.from_scheme(Scheme.get("BIO").tags(TYPES), "BIO")
 INDEX = {tag: number for number, tag in enumerate(RULES.tags)}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from maskedcrf import MaskedCRF, audit  # was: from torchcrf import CRF
-from maskedcrf.data.demo import TYPES, demo_corpus
+from maskedcrf.data.demo_corpus import TYPES, demo_corpus
 from maskedcrf.data.sentence import Sentence
 
 TAGS = ["O", *(f"{prefix}-{kind}" for kind in TYPES for prefix in "BI")]

@@ -25,9 +25,9 @@ from experiments.candidates import ADAPTED, Adaptation
 from experiments.command import command, parser_for
 from experiments.extra import corpus_of
 from maskedcrf.errors import DataError
-from maskedcrf.tagger.atomic import written_aside
-from maskedcrf.training.config import OptimSettings
-from maskedcrf.training.optim import rate_factor
+from maskedcrf.files import atomic_folder
+from maskedcrf.training.optimiser import rate_factor
+from maskedcrf.training.settings import OptimSettings
 
 LENGTH, ROWS = 128, 64
 """Pieces a row and rows a step: rows are full, so that no padding is computed."""
@@ -156,7 +156,7 @@ def deepen(model: Any, layers: int) -> None:
 
 def write(model: Any, source: Path, target: Path) -> None:
     """The encoder without what guessed, in the form of the folder it came from, which gives the tokenizer."""
-    with written_aside(target) as aside:
+    with atomic_folder(target) as aside:
         model.base_model.save_pretrained(aside)
         for path in source.iterdir():
             if not (aside / path.name).exists():

@@ -17,8 +17,8 @@ from experiments.claims import LINKS, encoder_points, paper_encoder_points, pape
 from experiments.reading import CORPORA, Setting, main_setting
 from experiments.statistics import Evidence
 from maskedcrf import Constraints, MaskedCRF
-from maskedcrf.deploy.lattice import draw, lattice
 from maskedcrf.errors import MissingExtraError
+from maskedcrf.report.lattice import draw, lattice
 
 # Okabe and Ito's colours, which readers of any colour vision can tell apart.
 OURS, PAPER, OTHER, GREY = "#0072b2", "#d55e00", "#009e73", "#8c8c8c"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from experiments.command import command, parser_for
 from maskedcrf.errors import DataError
-from maskedcrf.tagger.atomic import written_aside
+from maskedcrf.files import atomic_folder
 
 PREFIX, BIAS = "bert.", ".bias"
 """Of a parameter's name, up to where the encoder's own begins; and of a product's, its end."""
@@ -97,7 +97,7 @@ def make(source: Path, target: Path) -> None:
     if missing := sorted(known.keys() - weights.keys()):
         raise DataError(f"{paths[0]}: has no {missing[0]} ({len(missing)} of {len(known)} parameters are missing)")
     model.load_state_dict(weights)
-    with written_aside(target) as aside:
+    with atomic_folder(target) as aside:
         model.half().save_pretrained(aside)
         tokenizer = any_text(json.loads((source / "tokenizer.json").read_text(encoding="utf-8")))
         (aside / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")

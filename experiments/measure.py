@@ -21,11 +21,11 @@ from maskedcrf.evaluation.counts import count_sentences
 from maskedcrf.tagger.model import to_device
 from maskedcrf.tags.scheme import SCHEMES
 from maskedcrf.tags.segments import convert, segments
-from maskedcrf.training.config import Settings
-from maskedcrf.training.examples import build_corpus
-from maskedcrf.training.processes import choose_device
-from maskedcrf.training.randomness import own_randomness, seed_all
-from maskedcrf.training.run import build_model
+from maskedcrf.training.dataset import build_corpus
+from maskedcrf.training.distributed import choose_device
+from maskedcrf.training.random_state import own_randomness, seed_all
+from maskedcrf.training.settings import Settings
+from maskedcrf.training.train import build_model
 
 BINS = 20
 CALIBRATED = {"mcrf": "train", "softmax": "off"}

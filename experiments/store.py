@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.grid import Run
-from maskedcrf.data.files import numbered_lines, written_whole
 from maskedcrf.errors import DataError
+from maskedcrf.files import atomic_file, numbered_lines
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -51,7 +51,7 @@ def put(folder: Path, entry: dict[str, Any]) -> None:
     before = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     kept = [each for each in before if not each.startswith(f'{{"name":"{entry["name"]}"'.encode())]
     if len(kept) < len(before):
-        with written_whole(path) as whole:
+        with atomic_file(path) as whole:
             whole.writelines([*kept, line])
         return
     with path.open("ab") as file:

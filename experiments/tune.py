@@ -24,7 +24,7 @@ from experiments.candidates import CANDIDATES
 from experiments.command import command, minutes, parser_for, positive, workers
 from experiments.grid import CHOSEN_WHOLE, HeadName, Run
 from experiments.run import TUNED, corpus_of, policy_of, settings_of, tuned
-from maskedcrf.data.files import written_whole
+from maskedcrf.files import atomic_file
 
 SEEDS = (100, 101, 102)
 """None of them one of the grid's."""
@@ -122,7 +122,7 @@ def note(found: dict[str, Tried], trial: Trial, scores: dict[str, Any]) -> None:
     print(trial.name, json.dumps(entry), file=sys.stderr)
     found[trial.name].append(entry)
     whole = {name: {"settings": winner(tried), "tried": tried} for name, tried in sorted(found.items()) if tried}
-    with written_whole(TUNED) as handle:
+    with atomic_file(TUNED) as handle:
         handle.write(json.dumps(whole, indent=1).encode() + b"\n")
 
 

@@ -9,7 +9,7 @@ import pytest
 from small_corpus import SMALL, corpus, write_conll
 
 from maskedcrf.cli import main
-from maskedcrf.deploy import onnx_parts
+from maskedcrf.onnx import layers
 from maskedcrf.tagger import Tagger
 
 pytest.importorskip("onnxruntime")
@@ -45,7 +45,7 @@ def test_the_file_is_checked_against_the_folder_and_predicts_the_same(
 def test_eight_bits_and_the_check_are_told_in_a_line_each(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(onnx_parts, "SMALL_TABLE", 1)
+    monkeypatch.setattr(layers, "SMALL_TABLE", 1)
     file = str(folder / "int8.onnx")
     assert main(["export", str(folder / "model"), file, "--int8", "--check", str(folder / "test.conll")]) == 0
     told = capsys.readouterr()

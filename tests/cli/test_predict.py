@@ -14,7 +14,7 @@ import pytest
 from small_corpus import SMALL, corpus, write_conll
 
 from maskedcrf.cli import main
-from maskedcrf.data.files import SUFFIXES
+from maskedcrf.files import SUFFIXES
 from maskedcrf.tagger import Tagger
 
 

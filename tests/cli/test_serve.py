@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from served import TEXT, build_tagger
+from service_helpers import TEXT, build_tagger
 
 from maskedcrf.cli import main
 
@@ -122,7 +122,7 @@ def test_a_folder_that_is_no_model_is_refused_in_one_line(tmp_path: Path, capsys
 def test_without_the_extra_the_command_says_what_to_install(
     model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "maskedcrf.deploy.listen", raising=False)
+    monkeypatch.delitem(sys.modules, "maskedcrf.service.listen", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["serve", str(model)]) == 2
     assert "pip install 'maskedcrf[serve]'" in capsys.readouterr().err

@@ -9,14 +9,14 @@ import subprocess
 import sys
 
 import pytest
-from served import build_tagger
+from service_helpers import build_tagger
 
+from maskedcrf.bulk.cluster import Cluster, connected
+from maskedcrf.bulk.run import Tally
 from maskedcrf.cli import main
 from maskedcrf.cli.tag import _shown as shown
 from maskedcrf.cli.tag import _summary as summary
-from maskedcrf.data.files import SUFFIXES
-from maskedcrf.deploy.bulk.cluster import Cluster, connected
-from maskedcrf.deploy.bulk.run import Tally
+from maskedcrf.files import SUFFIXES
 
 ray = pytest.importorskip("ray")
 pytest.importorskip("pyarrow")
@@ -107,7 +107,7 @@ def test_a_stopped_run_says_what_is_kept_and_ends_with_130(flags, same, tmp_path
         yield Tally(2, finished=1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("maskedcrf.deploy.bulk.run.tag_files", stopped)
+    monkeypatch.setattr("maskedcrf.bulk.run.tag_files", stopped)
     assert main(["tag", "model", "a.jsonl", "-o", str(tmp_path), *flags]) == 130
     said = f"maskedcrf: stopped; finished files are kept, the same command{same} does the rest\n"
     assert capsys.readouterr().err == said

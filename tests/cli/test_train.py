@@ -10,8 +10,8 @@ import pytest
 from small_corpus import corpus, write_conll
 
 from maskedcrf.cli import main
-from maskedcrf.training import run
-from maskedcrf.training.config import Settings
+from maskedcrf.training import train
+from maskedcrf.training.settings import Settings
 
 SMALL = """
 epochs = 1
@@ -136,16 +136,16 @@ LOGGING = """
 import logging
 import sys
 from maskedcrf.cli import main
-from maskedcrf.training import run
+from maskedcrf.training import train
 
 def build_model(*_):
     library = logging.getLogger("library")
     library.addHandler(logging.StreamHandler())
     library.warning("retrying")
-    run.logger.info("ours")
-    raise run.MaskedCRFError("enough")
+    train.logger.info("ours")
+    raise train.MaskedCRFError("enough")
 
-run.build_model = build_model
+train.build_model = build_model
 sys.exit(main(["train", "small.toml", "--train", "train.conll", "-o", "model"]))
 """
 
@@ -173,7 +173,7 @@ def test_help_shows_the_defaults_of_the_settings(capsys):
 
 def stop_before(monkeypatch, name, calls=0):
     """Have Ctrl-C pressed when this function of a run is called, after so many calls."""
-    function = getattr(run, name)
+    function = getattr(train, name)
 
     def stopped(*given, **named):
         nonlocal calls
@@ -182,7 +182,7 @@ def stop_before(monkeypatch, name, calls=0):
             raise KeyboardInterrupt
         return function(*given, **named)
 
-    monkeypatch.setattr(run, name, stopped)
+    monkeypatch.setattr(train, name, stopped)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from drawing import case
+from lattice_strategies import case
 from numpy.testing import assert_allclose
 from peers_of_compat import load
 

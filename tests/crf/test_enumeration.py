@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from drawing import Case, case, cases, device
 from hypothesis import given, settings
+from lattice_strategies import Case, case, cases, device
 from numpy.testing import assert_allclose
 
 from maskedcrf.crf.layer import MaskedCRF

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from drawing import device
+from lattice_strategies import device
 
 from maskedcrf import Constraints, MaskedCRF
 from maskedcrf.errors import ConstraintError, IllegalPathError, MaskedCRFError, ShapeError

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 import torch
-from drawing import Case, case, cases, device
 from hypothesis import given, settings
+from lattice_strategies import Case, case, cases, device
 from numpy.testing import assert_allclose
 
 from maskedcrf import MaskedCRF

@@ -6,8 +6,8 @@ import copy
 
 import pytest
 import torch
-from drawing import Case, cases, device
 from hypothesis import assume, given, settings
+from lattice_strategies import Case, cases, device
 
 from maskedcrf import Constraints, MaskedCRF
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from drawing import device
+from lattice_strategies import device
 
 from maskedcrf import Constraints, MaskedCRF, Scheme
 from maskedcrf.tags.scheme import SCHEMES

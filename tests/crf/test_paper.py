@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from drawing import case
+from lattice_strategies import case
 
 from maskedcrf import Constraints, MaskedCRF
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from maskedcrf.data.corpora import CHECKSUMS, CORPORA, count, load
-from maskedcrf.data.demo import demo_corpus
+from maskedcrf.data.demo_corpus import demo_corpus
 from maskedcrf.errors import DataError
 
 # What the real files hold, counted without this project: sentences, tokens, entities that begin legally, types.

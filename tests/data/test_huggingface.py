@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.huggingface import read_dataset, read_saved
-from maskedcrf.data.reading import read_sentences
 from maskedcrf.errors import DataError, MissingExtraError
 
 LABELS = ["O", "B-LOC", "I-LOC"]

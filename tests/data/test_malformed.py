@@ -8,8 +8,8 @@ import pytest
 
 from maskedcrf.data import conll
 from maskedcrf.data.conll import read_conll
-from maskedcrf.data.files import as_text
 from maskedcrf.errors import DataError
+from maskedcrf.files import decode_block
 
 ACCEPTED = {
     "CRLF": (b"a O\r\nb O\r\n\r\nc O\r\n", ["a", "b", "c"]),
@@ -104,7 +104,7 @@ def test_a_missing_column_is_named(tmp_path, column, width):
     ],
 )
 def test_trailing_blanks_go_and_no_other_character(given, kept):
-    assert as_text(given.encode(), "a", 1) == kept
+    assert decode_block(given.encode(), "a", 1) == kept
 
 
 @pytest.mark.timeout(60)

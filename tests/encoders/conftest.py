@@ -9,8 +9,8 @@ import torch
 from encoders.bilm import write_bilm
 from encoders.tiny import write_lexicon, write_model
 
-from maskedcrf.encoders.build import Encoder, build_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import Encoder, build_encoder
 
 TRAINING = [["The", "cat", "sat", "on", "the", "mat"], ["北", "京", "U.S.", "1996", "1997", "😀"], ["unbelievable"]]
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from encoders.bilm import slow_elmo, write_bilm
 
-from maskedcrf.encoders.build import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import Encoder, build_encoder, load_encoder
 from maskedcrf.errors import DataError
 
 SENTENCES = [["The", "cat", "sat"], ["unbelievable", "", "é😀"], ["a"], []]

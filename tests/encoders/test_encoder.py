@@ -10,8 +10,8 @@ import torch
 from encoders.conftest import TRAINING
 from torch import Tensor
 
-from maskedcrf.encoders.build import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.lstm import BiLSTM
 from maskedcrf.errors import DataError, ShapeError
 

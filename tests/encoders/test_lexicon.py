@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedcrf import Tagger
-from maskedcrf.data.vocabulary import Lexicon
-from maskedcrf.encoders.build import build_encoder, load_encoder
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.indexing import PLACES, mask_of, words_within
+from maskedcrf.encoders.encoder import build_encoder, load_encoder
+from maskedcrf.encoders.features import PLACES, mask_of, words_within
 from maskedcrf.encoders.lexicon import SIZE, LexiconWords
+from maskedcrf.encoders.vocabulary import Lexicon
 from maskedcrf.errors import DataError
 
 LETTERS = st.text("ab", min_size=1, max_size=4)

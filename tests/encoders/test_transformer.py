@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
 from maskedcrf.data.sentence import ALONE, Around
-from maskedcrf.encoders.build import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.transformer import Transformer
+from maskedcrf.encoders.encoder import Encoder, build_encoder, load_encoder
+from maskedcrf.encoders.transformer.model import Transformer
 from maskedcrf.errors import DataError
 
 TRAINING = [["the"]]
@@ -305,7 +305,7 @@ def test_a_tokenizer_that_takes_less_than_the_model_sets_the_length_of_windows(t
 
 
 def test_the_pieces_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedcrf.encoders.indexing.REMEMBERED", 3)
+    monkeypatch.setattr("maskedcrf.encoders.features.REMEMBERED", 3)
     part = _build(write_model(tmp_path)).parts["transformer"]
     assert isinstance(part, Transformer)
     words = [["the", "cat"], ["sat", "mat"], ["on", "a"], ["the", "mat"]]

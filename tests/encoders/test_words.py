@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from maskedcrf.encoders.build import build_encoder, load_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import build_encoder, load_encoder
 from maskedcrf.encoders.vectors import read_vectors
 from maskedcrf.encoders.words import WordEmbeddings
 from maskedcrf.errors import DataError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from evaluation.drawn import pairs_of
+from evaluation.tag_strategies import pairs_of
 from hypothesis import given
 
 from maskedcrf import audit

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from evaluation.drawn import pairs_of
 from evaluation.line_by_line import conlleval
+from evaluation.tag_strategies import pairs_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from evaluation.drawn import pairs_of
+from evaluation.tag_strategies import pairs_of
 from hypothesis import given
 
 from maskedcrf import evaluate

@@ -14,8 +14,8 @@ from small_corpus import SMALL, corpus
 
 from experiments import adapt, first
 from maskedcrf import Tagger
-from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import DataError
 
 MARKS = adapt.Marks(begin=2, end=3, mask=4, size=21)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from transformers import AutoModel
 
 from experiments.from_onnx import any_text, main
-from maskedcrf.encoders.build import build_encoder
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import build_encoder
 
 NAMES = ["input_ids", "attention_mask"]
 

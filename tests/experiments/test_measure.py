@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from told_around import documents, settings
+from context_corpus import documents, settings
 
 from experiments.grid import OPEN, Run
 from experiments.measure import counts_of, errors, measure, opened, pack, unpack

@@ -22,7 +22,7 @@ from experiments.reading import CORPORA
 from experiments.store import RESULTS, finished
 from maskedcrf import Tagger
 from maskedcrf.errors import MaskedCRFError
-from maskedcrf.training.config import Settings
+from maskedcrf.training.settings import Settings
 
 A, B, C, D, E = ({"batch": batch} for batch in (8, 16, 32, 64, 128))
 NAME = "weibo/uer"

@@ -63,7 +63,7 @@ def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"maskedcrf", f"maskedcrf-{maskedcrf.__version__}.dist-info"}
-    assert {"maskedcrf/py.typed", "maskedcrf/deploy/page/index.html"} <= set(names)
+    assert {"maskedcrf/py.typed", "maskedcrf/service/page/index.html"} <= set(names)
     source = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "maskedcrf").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == source
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from told_around import documents, settings, text_of
+from context_corpus import documents, settings, text_of
 
 from maskedcrf.cli import main
 from maskedcrf.data import conll

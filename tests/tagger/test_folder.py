@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from small_corpus import corpus
 
+from maskedcrf import files
 from maskedcrf.errors import MaskedCRFError
-from maskedcrf.tagger import Tagger, atomic
+from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
@@ -106,7 +107,7 @@ def test_a_save_that_fails_leaves_what_was_there(tagger, folder, monkeypatch):
     def full(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(atomic, "_flush", full)
+    monkeypatch.setattr(files, "_flush", full)
     with pytest.raises(MaskedCRFError, match="No space left on device"):
         tagger.save(folder, overwrite=True)
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before

@@ -10,10 +10,10 @@ from torch import nn
 
 from maskedcrf.tagger import Tagger
 from maskedcrf.training import adversarial, loop
-from maskedcrf.training.config import Settings, SettingsError
-from maskedcrf.training.examples import build_corpus
-from maskedcrf.training.processes import Processes
-from maskedcrf.training.run import build_model
+from maskedcrf.training.dataset import build_corpus
+from maskedcrf.training.distributed import Processes
+from maskedcrf.training.settings import Settings, SettingsError
+from maskedcrf.training.train import build_model
 
 CALM = {"encoder": {"words": 16, "characters": 6, "lstm_hidden": 16, "dropout": 0.0}, "dropout": 0.0}
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from told_around import documents, settings, text_of
+from context_corpus import documents, settings, text_of
 
 from maskedcrf.data.sentence import ALONE, Around, Sentence
 from maskedcrf.tagger import Tagger
 from maskedcrf.training import loop
-from maskedcrf.training.config import Settings, SettingsError
-from maskedcrf.training.examples import build_corpus
-from maskedcrf.training.run import build_model
+from maskedcrf.training.dataset import build_corpus
+from maskedcrf.training.settings import Settings, SettingsError
+from maskedcrf.training.train import build_model
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from small_corpus import corpus, write_conll
 
-PROGRAM = str(Path(__file__).parent / "together.py")
+PROGRAM = str(Path(__file__).parent / "distributed_program.py")
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
 # What accelerate does for GPUs, here without: its way for CPUs needs MPI.
 ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]

@@ -22,7 +22,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def digests(folder: Path, kills: list[tuple[bool, float]]) -> list[str]:
     """The digests of an unbroken run and of runs killed at these moments and resumed, all in a process of their own."""
     pairs = [part for slow, moment in kills for part in (str(int(slow)), str(moment))]
-    command = [sys.executable, str(Path(__file__).parent / "killing.py"), str(folder), *pairs]
+    command = [sys.executable, str(Path(__file__).parent / "kill_and_resume.py"), str(folder), *pairs]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1700, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()

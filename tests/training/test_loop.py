@@ -15,11 +15,11 @@ from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.training import loop
-from maskedcrf.training import run as run_module
-from maskedcrf.training.config import Settings
-from maskedcrf.training.examples import build_corpus
-from maskedcrf.training.run import build_model
+from maskedcrf.training import train as run_module
+from maskedcrf.training.dataset import build_corpus
 from maskedcrf.training.seeds import summarise, train_seeds
+from maskedcrf.training.settings import Settings
+from maskedcrf.training.train import build_model
 
 
 def make_run(work=None, **more) -> loop.Run:
@@ -342,7 +342,7 @@ def test_overwriting_a_run_that_was_stopped_begins_it_anew(tmp_path):
 def test_the_dev_loss_is_the_mean_over_the_sentences_of_all_batches(monkeypatch):
     run = make_run()
     sentences = run.corpus.dev
-    monkeypatch.setattr("maskedcrf.tagger.scoring.MOST", 3)  # eight sentences: the last batch is smaller
+    monkeypatch.setattr("maskedcrf.tagger.scores.MOST", 3)  # eight sentences: the last batch is smaller
     alone = [loop.score(run.model, [each], gold_scheme=Scheme.get("BIO")).loss for each in sentences]
     assert loop.score(run.model, sentences, gold_scheme=Scheme.get("BIO")).loss == pytest.approx(np.mean(alone))
 

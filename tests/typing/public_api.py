@@ -14,7 +14,7 @@ from maskedcrf.compat.torchcrf import CRF
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.evaluation.audit import Audit
 from maskedcrf.evaluation.conlleval import Evaluation
-from maskedcrf.tagger.results import Entity, Prediction
+from maskedcrf.tagger.prediction import Entity, Prediction
 
 TAGS = ["O", "B-PER", "I-PER"]
 

@@ -16,16 +16,17 @@ def run(
     sentences: Annotated[int, typer.Option(min=0, help="Use this many sentences of each part; 0 for all.")] = 0,
     epochs: Annotated[int, typer.Option(min=0, help="Train this many epochs; 0 for the demo's own number.")] = 0,
 ) -> None:
-    """Train the paper's six variants on a built-in corpus, print the table, write report.html.
+    """Train the paper's six variants on a built-in corpus, print the table, write html.html.
 
     \b
     Example:
-      maskedcrf demo --output report.html
+      maskedcrf demo --output html.html
     """
     from rich.console import Console
     from rich.table import Table
 
-    from maskedcrf.deploy import demo, report
+    from maskedcrf import demo
+    from maskedcrf.report import html
 
     if not output.parent.is_dir():
         raise typer.BadParameter(f"{output.parent} is not a folder; give a file in one that exists")
@@ -46,7 +47,7 @@ def run(
     console.print(table)
     console.print("\nDev loss, an epoch a column", highlight=False)
     console.print(text_curves(found.dev_loss), highlight=False, markup=False)
-    report.write(output, demo.page(found))
+    html.write(output, demo.page(found))
     tell(f"wrote {output}: open it in a browser")
 
 

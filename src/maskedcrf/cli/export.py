@@ -10,7 +10,7 @@ import typer
 from maskedcrf.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from maskedcrf.deploy.onnx import Agreement
+    from maskedcrf.onnx.export import Agreement
 
 
 def run(
@@ -38,10 +38,10 @@ def run(
       maskedcrf predict model.onnx news.txt
     """
     from maskedcrf.cli.streams import note, print_json
-    from maskedcrf.data.reading import read_sentences
-    from maskedcrf.deploy.onnx import compare, export
-    from maskedcrf.deploy.runtime import OnnxTagger
+    from maskedcrf.data.formats import read_sentences
     from maskedcrf.evaluation.check import check as check_tags
+    from maskedcrf.onnx.export import compare, export
+    from maskedcrf.onnx.tagger import OnnxTagger
     from maskedcrf.tagger import Tagger
 
     tagger = Tagger.load(model)

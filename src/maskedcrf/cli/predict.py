@@ -20,9 +20,9 @@ from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
-    from maskedcrf.deploy.runtime import OnnxTagger
+    from maskedcrf.onnx.tagger import OnnxTagger
     from maskedcrf.tagger import Tagger
-    from maskedcrf.tagger.results import Entity, Prediction
+    from maskedcrf.tagger.prediction import Entity, Prediction
 
 
 class Record(NamedTuple):
@@ -114,7 +114,7 @@ def _has_colours() -> bool:
 def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
     """The model of a folder, or of an ONNX file, for which torch need not be installed."""
     if model.suffix == ".onnx":
-        from maskedcrf.deploy.runtime import OnnxTagger
+        from maskedcrf.onnx.tagger import OnnxTagger
 
         return OnnxTagger.load(model)
     from maskedcrf.tagger import Tagger
@@ -140,8 +140,8 @@ def _inputs(
 ) -> Iterator[str | Sentence | Record]:
     """Texts as strings, JSON as records, all else as sentences, document marks and comments of columns among them."""
     from maskedcrf.data.conll import read_conll
-    from maskedcrf.data.files import numbered_lines
     from maskedcrf.data.triples import read_triples
+    from maskedcrf.files import numbered_lines
 
     for name in files:
         chosen = _guess(name) if form is InputFormat.auto else form
@@ -157,12 +157,12 @@ def _inputs(
 
 def _guess(name: str) -> InputFormat:
     from maskedcrf.cli.streams import note
-    from maskedcrf.data.files import file_name, form_of
-    from maskedcrf.data.reading import looks_like_columns, looks_like_json_lines
+    from maskedcrf.data.formats import looks_like_columns, looks_like_json_lines
+    from maskedcrf.files import file_name, format_from_suffix
 
     if Path(name).is_dir():
         return InputFormat.triples
-    form = form_of(name)
+    form = format_from_suffix(name)
     if form == "parquet":
         raise DataError(f"{name}: a Parquet file by its name; tag it with maskedcrf tag, or say --input-format")
     if form is None and not (name == "-" and sys.stdin.isatty()):
@@ -175,8 +175,8 @@ def _guess(name: str) -> InputFormat:
 
 def _json_input(name: str, number: int, line: str) -> Record:
     """The text of a line of JSON as it stands, or its tokens, and its fields."""
-    from maskedcrf.data.files import file_name
     from maskedcrf.data.jsonl import LineSentence, json_record, strings, tokens_or_text
+    from maskedcrf.files import file_name
 
     where = f"{file_name(name)}:{number}"
     fields = json_record(line, where)

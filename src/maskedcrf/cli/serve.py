@@ -37,8 +37,8 @@ def run(
     from maskedcrf.tagger import Tagger
 
     try:
-        from maskedcrf.deploy.limits import Limits
-        from maskedcrf.deploy.listen import serve
+        from maskedcrf.service.limits import Limits
+        from maskedcrf.service.listen import serve
     except ImportError as error:
         raise MissingExtraError(f"serving needs {error.name}: pip install 'maskedcrf[serve]'") from error
     if log:

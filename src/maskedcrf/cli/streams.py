@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
 from maskedcrf.data.conll import DocumentMark, read_many
-from maskedcrf.data.files import unwritten, written_whole
-from maskedcrf.data.reading import require_columns
+from maskedcrf.data.formats import require_columns
 from maskedcrf.data.sentence import Sentence, in_chunks
 from maskedcrf.errors import DataError, MaskedCRFError
+from maskedcrf.files import atomic_file, write_error
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -105,7 +105,7 @@ def written(output: str) -> Iterator[TextIO]:
             else:
                 _copy(text, path, output)
         return
-    with written_whole(output) as raw, _text(raw, packed=path.suffix == ".gz") as text:
+    with atomic_file(output) as raw, _text(raw, packed=path.suffix == ".gz") as text:
         yield text
 
 
@@ -116,7 +116,7 @@ def _copy(text: IO[str], path: Path, output: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise unwritten(output, error) from error
+        raise write_error(output, error) from error
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maskedcrf.cli.options import DEVICE, AsJson, Comment
-from maskedcrf.data.files import SUFFIXES
+from maskedcrf.files import SUFFIXES
 
 if TYPE_CHECKING:
-    from maskedcrf.deploy.bulk.run import Tally
+    from maskedcrf.bulk.run import Tally
 
 
 NAMES = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
@@ -75,10 +75,10 @@ def run(
       maskedcrf tag my-model news/ --output tagged --workers 8
       maskedcrf tag my-model a.parquet b.parquet -o tagged --address head:6379
     """
+    from maskedcrf.bulk.cluster import Cluster
+    from maskedcrf.bulk.rows import Options
+    from maskedcrf.bulk.run import tag_files
     from maskedcrf.cli.streams import note, print_json
-    from maskedcrf.deploy.bulk.cluster import Cluster
-    from maskedcrf.deploy.bulk.rows import Options
-    from maskedcrf.deploy.bulk.run import tag_files
 
     steps = tag_files(
         model,

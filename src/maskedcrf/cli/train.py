@@ -78,7 +78,7 @@ def run(
 
 def describe(parameters: list[Any]) -> None:
     """Give options the defaults of their settings, and the words where they have none of their own."""
-    from maskedcrf.training.config import Settings
+    from maskedcrf.training.settings import Settings
 
     for parameter in parameters:
         setting = Settings.model_fields.get(parameter.name)
@@ -103,10 +103,10 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
 
 def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None:
     from maskedcrf.cli.streams import print_json
-    from maskedcrf.training.config import Places, Settings, read_settings
-    from maskedcrf.training.processes import is_first
-    from maskedcrf.training.run import train
+    from maskedcrf.training.distributed import is_first
     from maskedcrf.training.seeds import train_seeds
+    from maskedcrf.training.settings import Places, Settings, read_settings
+    from maskedcrf.training.train import train
 
     values = read_settings(config, flags)
     files = Places.of({name: values.pop(name) for name in Places.model_fields if name in values})
@@ -133,7 +133,7 @@ def _log_lines() -> Iterator[None]:
     """Our log lines on standard error where no terminal shows a bar; libraries with handlers would log theirs twice."""
     import logging
 
-    from maskedcrf.training.processes import is_first
+    from maskedcrf.training.distributed import is_first
 
     if sys.stderr.isatty():
         yield
@@ -153,7 +153,7 @@ def _log_lines() -> Iterator[None]:
 def _telling_how_to_go_on(output: str, *, overwrite: bool, several: bool = False) -> Iterator[None]:
     """Of a run that is stopped with Ctrl-C, say what is left of it."""
     from maskedcrf.cli.streams import note
-    from maskedcrf.training.processes import is_first
+    from maskedcrf.training.distributed import is_first
 
     try:
         yield
@@ -170,7 +170,7 @@ def _left_of_seeds(overwrite: bool) -> str:
 
 def _left_of_a_run(output: str, overwrite: bool) -> str:
     from maskedcrf.training.checkpoint import checkpoints
-    from maskedcrf.training.run import WORK
+    from maskedcrf.training.train import WORK
 
     work = Path(f"{output}{WORK}")
     # With --overwrite the checkpoint is deleted, and without it the old model is in the way.

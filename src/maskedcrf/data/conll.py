@@ -14,9 +14,9 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, TextIO
 
-from maskedcrf.data.files import BLOCK, as_text, file_name, opened
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
+from maskedcrf.files import BLOCK, decode_block, file_name, open_binary
 
 LONGEST_LINE = 1 << 24
 DOCSTART = "-DOCSTART-"
@@ -57,11 +57,11 @@ def read_conll(
     were, `marks` gives each, and each comment, as a `DocumentMark`.
     """
     name = file_name(path)
-    with opened(path, name) as handle:
+    with open_binary(path, name) as handle:
         layout: Layout | None = None
         line, document = 1, 0
         for block in _blocks(handle, name):
-            text = as_text(block, name, line)
+            text = decode_block(block, name, line)
             lines = text.split("\n")
             layout = layout or Layout.of(name, enumerate(lines, line), token_column, tag_column, comment)
             if layout:

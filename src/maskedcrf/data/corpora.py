@@ -19,9 +19,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from maskedcrf.data.demo import demo_corpus
+from maskedcrf.data.demo_corpus import demo_corpus
+from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.gold import Policy
-from maskedcrf.data.reading import read_sentences
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from maskedcrf.data.files import file_name, numbered_lines
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
+from maskedcrf.files import file_name, numbered_lines
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, encode
 

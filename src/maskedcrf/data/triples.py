@@ -8,9 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from maskedcrf.data.conll import runs
-from maskedcrf.data.files import numbered_lines
 from maskedcrf.data.jsonl import LineSentence
 from maskedcrf.errors import DataError
+from maskedcrf.files import numbered_lines
 
 
 def read_triples(folder: str | os.PathLike[str]) -> Iterator[LineSentence]:

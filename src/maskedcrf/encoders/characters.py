@@ -8,11 +8,11 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from maskedcrf.data.vocabulary import PAD, Characters
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.features import Mask, Sentences, Surroundings, spellings
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.indexing import Mask, Sentences, Surroundings, spellings
 from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.vocabulary import PAD, Characters
 from maskedcrf.errors import DataError
 
 FILE = "characters.json"

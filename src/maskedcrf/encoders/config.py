@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from maskedcrf.encoders.indexing import MOST_CONTEXT
+from maskedcrf.encoders.features import MOST_CONTEXT
 
 _DEFAULTS_BESIDE: dict[str, dict[str, Any]] = {
     "transformer": {"words": 0, "lstm_layers": 0, "dropout": 0.1},

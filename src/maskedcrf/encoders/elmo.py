@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.features import Mask, Sentences, Surroundings, on_words
 from maskedcrf.encoders.files import Record, one_line, read_bytes, read_record, write_record
-from maskedcrf.encoders.indexing import Mask, Sentences, Surroundings, on_words
 from maskedcrf.encoders.lstm import turned
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError, MissingExtraError

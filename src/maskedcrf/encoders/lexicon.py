@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.data.vocabulary import Lexicon
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.features import PLACES, Mask, Sentences, Surroundings, words_within
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.indexing import PLACES, Mask, Sentences, Surroundings, words_within
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import read_vectors
+from maskedcrf.encoders.vocabulary import Lexicon
 from maskedcrf.errors import DataError
 
 FILE = "lexicon.json"

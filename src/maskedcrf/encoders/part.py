@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.indexing import Mask, Sentences, Surroundings
+from maskedcrf.encoders.features import Mask, Sentences, Surroundings
 
 Features = dict[str, Tensor]
 """What a batch of sentences becomes on the CPU; moved to the model's device as it is."""

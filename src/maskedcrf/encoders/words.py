@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from maskedcrf.data.vocabulary import PAD, Words
 from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.features import Mask, Sentences, Surroundings, word_numbers
 from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.indexing import Mask, Sentences, Surroundings, word_numbers
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import Vectors, read_vectors
+from maskedcrf.encoders.vocabulary import PAD, Words
 from maskedcrf.errors import DataError
 
 FILE = "words.json"

@@ -21,12 +21,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from maskedcrf import __version__
-from maskedcrf.data.files import written_whole
-from maskedcrf.encoders.build import load_encoder
 from maskedcrf.encoders.config import EncoderConfig, Head
+from maskedcrf.encoders.encoder import load_encoder
 from maskedcrf.encoders.files import one_line
 from maskedcrf.errors import MaskedCRFError
-from maskedcrf.tagger.atomic import written_aside
+from maskedcrf.files import atomic_file, atomic_folder
 from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints, MaskMode
@@ -112,7 +111,7 @@ def save(
         encoder=model.encoder.config,
         record=record,
     )
-    with written_aside(target) as aside:
+    with atomic_folder(target) as aside:
         (aside / ENCODER).mkdir()
         model.encoder.save(aside / ENCODER)
         save_file(plain_state(model), aside / WEIGHTS, metadata={"format": "pt"})
@@ -150,7 +149,7 @@ def write_record(target: Path, record: Record) -> None:
     """Give a model folder another record, whole or not at all; a card that somebody has written in stays as it is."""
     old = read_config(target)
     new = old.model_copy(update={"record": record})
-    with written_aside(target) as aside:
+    with atomic_folder(target) as aside:
         shutil.copytree(target, aside, dirs_exist_ok=True)
         write_json(aside / CONFIG, new.model_dump(mode="json"))
         card = aside / CARD
@@ -170,7 +169,7 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_metrics(path: Path, history: Iterable[dict[str, Any]]) -> None:
     """One line of JSON an epoch, all of them anew, so that a resumed run has each epoch once."""
-    with written_whole(path) as handle:
+    with atomic_file(path) as handle:
         handle.writelines(json.dumps(entry).encode() + b"\n" for entry in history)
 
 

@@ -15,7 +15,7 @@ from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
 
 if TYPE_CHECKING:
-    from maskedcrf.encoders.build import Encoder
+    from maskedcrf.encoders.encoder import Encoder
 
 
 class TaggerModel(nn.Module):

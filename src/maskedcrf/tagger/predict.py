@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
-from maskedcrf.tagger.candidates import SegmentBounds
-from maskedcrf.tagger.emissions import emissions_of
 from maskedcrf.tagger.items import Item, take
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.reading import segments_of_paths
-from maskedcrf.tagger.results import Prediction, Ranked
+from maskedcrf.tagger.parallel import emissions_of
+from maskedcrf.tagger.prediction import Prediction, Ranked
+from maskedcrf.tagger.span_search import SegmentBounds
 from maskedcrf.tags.scheme import Scheme
-from maskedcrf.tags.segments import Segment, encode
+from maskedcrf.tags.segments import Segment, encode, read_paths
 
 BATCH_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
 """Tokens in one forward pass, with the padding if there is any: enough to keep a core or a GPU busy (measured).
@@ -120,7 +119,7 @@ def _named(
 
 def _predictions(model: TaggerModel, items: Sequence[Item], lattice: _Lattice, question: Question) -> list[Prediction]:
     paths = model.crf.decode(lattice.emissions, lattice.mask, allowed=lattice.allowed)
-    best = rows = segments_of_paths(paths, model.crf.tags, model.scheme)
+    best = rows = read_paths(paths, model.crf.tags, model.scheme)
     ranked: Iterable[tuple[Ranked, ...]] = repeat(())
     shares: Iterable[tuple[float, ...] | None] = repeat(None)
     if question.nbest:
@@ -159,7 +158,7 @@ def _written(
     names = model.crf.tags
     if scheme is None:
         return [tuple([names[number] for number in path]) for path in paths]
-    rows = segments_of_paths(paths, names, model.scheme) if rows is None else rows
+    rows = read_paths(paths, names, model.scheme) if rows is None else rows
     return [tuple(encode(row, len(path), scheme)) for row, path in zip(rows, paths, strict=True)]
 
 

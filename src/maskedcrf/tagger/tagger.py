@@ -15,13 +15,13 @@ from maskedcrf.data.jsonl import tokenise
 from maskedcrf.data.sentence import Sentence, in_context
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import folder, predict
-from maskedcrf.tagger.allowed import Fixed, Gazetteer, allowed_tags
+from maskedcrf.tagger.fixed_tags import Fixed, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
 from maskedcrf.tagger.items import Item, Text, refuse_one_text
 from maskedcrf.tagger.model import TaggerModel, known_device
 from maskedcrf.tagger.predict import Question
-from maskedcrf.tagger.results import Prediction
-from maskedcrf.tagger.scoring import Scores, score
+from maskedcrf.tagger.prediction import Prediction
+from maskedcrf.tagger.scores import Scores, score
 from maskedcrf.tags.constraints import MaskMode
 from maskedcrf.tags.scheme import Scheme
 
@@ -46,12 +46,12 @@ class Tagger:
 
     @classmethod
     def train(cls, train: Any, dev: Any = None, **settings: Any) -> Tagger:
-        """A tagger trained on sentences or files; settings as in `maskedcrf.training.config.Settings`.
+        """A tagger trained on sentences or files; settings as in `maskedcrf.training.settings.Settings`.
 
         `train`, `dev` and `test` are a path, several paths, or sentences: `Sentence`s or (tokens, tags) pairs.
         """
         # Training is a layer above this one: this is only its door.
-        return import_module("maskedcrf.training.run").train(train, dev, **settings)  # type: ignore[no-any-return]
+        return import_module("maskedcrf.training.train").train(train, dev, **settings)  # type: ignore[no-any-return]
 
     @property
     def scheme(self) -> Scheme:
@@ -186,13 +186,13 @@ class Tagger:
 
     def save_pretrained(self, directory: str | Path) -> None:
         """The tagger in Hugging Face's form, model and tokenizer; its encoder must be a transformer alone."""
-        for part in import_module("maskedcrf.tagger.huggingface").to_huggingface(self):
+        for part in import_module("maskedcrf.integrations.huggingface").to_huggingface(self):
             part.save_pretrained(directory)
 
     @classmethod
     def from_pretrained(cls, directory: str | Path) -> Tagger:
         """The tagger that `save_pretrained` wrote."""
-        return import_module("maskedcrf.tagger.huggingface").from_huggingface(directory)  # type: ignore[no-any-return]
+        return import_module("maskedcrf.integrations.huggingface").from_huggingface(directory)  # type: ignore[no-any-return]
 
     @classmethod
     def load(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> Tagger:

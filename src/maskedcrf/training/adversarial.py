@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from maskedcrf.training.processes import Processes
+from maskedcrf.training.distributed import Processes
 
 _NOT_OF_THE_TEXT = ("position_embeddings", "token_type_embeddings")
 """Tables of a transformer that every text shares: moving one of them would move all words at once."""

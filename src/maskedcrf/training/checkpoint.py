@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from maskedcrf.errors import MaskedCRFError
-from maskedcrf.tagger.atomic import written_aside
+from maskedcrf.files import atomic_folder
 from maskedcrf.tagger.folder import plain_state, read_json, write_json
 from maskedcrf.tagger.model import TaggerModel
 
@@ -61,7 +61,7 @@ def save_checkpoint(
     """Write the checkpoint of this step, then delete older ones; if it cannot be written the last good one stays."""
     target = work / f"step-{state.step:09d}"
     tensors, groups = flat_optimiser(optimiser)
-    with written_aside(target) as aside:
+    with atomic_folder(target) as aside:
         save_file(plain_state(model), aside / "model.safetensors")
         save_file(tensors, aside / "optimiser.safetensors")
         if best is not None:

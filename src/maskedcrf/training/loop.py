@@ -21,14 +21,14 @@ from maskedcrf.data.batching import prediction_batches, training_batches
 from maskedcrf.encoders.part import Features
 from maskedcrf.tagger.folder import plain_state
 from maskedcrf.tagger.model import TaggerModel, to_device
-from maskedcrf.tagger.scoring import score
-from maskedcrf.training import adversarial, average
+from maskedcrf.tagger.scores import score
+from maskedcrf.training import adversarial, averaging
 from maskedcrf.training.checkpoint import State, load_checkpoint, save_checkpoint
-from maskedcrf.training.config import Settings
-from maskedcrf.training.examples import Corpus
-from maskedcrf.training.optim import build_optimiser, rate_factor, set_rates
-from maskedcrf.training.processes import Processes
-from maskedcrf.training.randomness import seed_all
+from maskedcrf.training.dataset import Corpus
+from maskedcrf.training.distributed import Processes
+from maskedcrf.training.optimiser import build_optimiser, rate_factor, set_rates
+from maskedcrf.training.random_state import seed_all
+from maskedcrf.training.settings import Settings
 
 HIDDEN = "\N{REPLACEMENT CHARACTER}"
 """Stands for a hidden word: unknown to every vocabulary, and no piece to a tokenizer."""
@@ -75,7 +75,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.optimiser = build_optimiser(self.model, self.settings.optim)
-        self.average = average.begun(self.model) if self.settings.average else {}
+        self.average = averaging.begun(self.model) if self.settings.average else {}
         dtype = _precision(self.settings, self.model.device)
         self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
         self.dtype = dtype
@@ -112,7 +112,7 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
             ends = state.step % run.steps_an_epoch == 0 or state.step == run.total
             if ends:
                 trained = (state.step - 1) % run.steps_an_epoch + 1
-                with average.in_place(run.average, run.model):
+                with averaging.in_place(run.average, run.model):
                     _close_epoch(run, epoch + 1, loss=float(loss_sum) / trained, started=started)
                 loss_sum.zero_()
                 yield Epoch(state.history[-1])
@@ -122,7 +122,7 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
     if run.best is not None:
         run.model.load_state_dict(run.best)
     else:
-        average.put(run.average, run.model)
+        averaging.put(run.average, run.model)
 
 
 def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
@@ -147,7 +147,7 @@ def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     run.scaler.step(run.optimiser)
     run.scaler.update()
     if settings.average:
-        average.update(run.average, run.model, decay=settings.average, step=run.state.step + 1)
+        averaging.update(run.average, run.model, decay=settings.average, step=run.state.step + 1)
     return run.processes.total(loss)
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger.folder import write_json
 from maskedcrf.tagger.tagger import Tagger
-from maskedcrf.training.examples import Data
-from maskedcrf.training.processes import is_first
-from maskedcrf.training.run import train
+from maskedcrf.training.dataset import Data
+from maskedcrf.training.distributed import is_first
+from maskedcrf.training.train import train
 
 MEASURES = {"retain": ("retain", "f1"), "discard": ("discard", "f1"), "illegal": ("illegal",)}
 

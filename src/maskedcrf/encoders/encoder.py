@@ -1,0 +1,118 @@
+"""Encoder: the parts a config names, side by side, with an LSTM on top; built for training or loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.features import Sentences, Surroundings, mask_of
+from maskedcrf.encoders.files import Record, read_record, write_record
+from maskedcrf.encoders.lstm import BiLSTM
+from maskedcrf.encoders.part import Features, Part
+from maskedcrf.errors import DataError, ShapeError
+
+FILE = "encoder.json"
+
+_PARTS = {
+    "words": ("maskedcrf.encoders.words", "WordEmbeddings"),
+    "characters": ("maskedcrf.encoders.characters", "CharacterCNN"),
+    "lexicon": ("maskedcrf.encoders.lexicon", "LexiconWords"),
+    "transformer": ("maskedcrf.encoders.transformer.model", "Transformer"),
+    "elmo": ("maskedcrf.encoders.elmo", "ELMo"),
+}
+"""The fields of a config that name a part, and the part's class, imported on use."""
+
+
+class EncoderFile(Record):
+    """The config as saved."""
+
+    format: Literal[1] = 1
+    config: EncoderConfig
+
+
+class Encoder(nn.Module):
+    """Sentences of words to vectors of words: `prepare` on the CPU, `forward` where the weights are."""
+
+    def __init__(self, config: EncoderConfig, parts: dict[str, Part]) -> None:
+        super().__init__()
+        self.config = config
+        self.parts = nn.ModuleDict(parts)
+        self.width = sum(part.width for part in parts.values())
+        self.lstm: BiLSTM | None = None
+        if config.lstm_layers:
+            self.lstm = BiLSTM(self.width, config.lstm_hidden, layers=config.lstm_layers, dropout=config.dropout)
+            self.width = self.lstm.width
+
+    def prepare(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> Features:
+        """Index tensors of a batch on the CPU; `mask` (B, T) is on where a word stands, words first, T at least 1.
+
+        `around` has the words before and after each sentence; left out, there are none.
+        """
+        if not sentences:
+            raise ShapeError("a batch needs at least one sentence, got none")
+        mask = mask_of(sentences)
+        features = {"mask": torch.from_numpy(mask)}
+        for part in self._parts():
+            features |= part.prepare(sentences, mask, around)
+        return features
+
+    @property
+    def pads(self) -> bool:
+        """Whether prediction computes on padding: a part does, or the LSTM."""
+        return self.lstm is not None or any(part.pads for part in self._parts())
+
+    def lengths(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> list[int]:
+        """How long each sentence is to the encoder: in pieces where a part cuts words up, else in words."""
+        return list(map(max, zip(*(part.lengths(sentences, around) for part in self._parts()), strict=True)))
+
+    def forward(self, features: Features) -> Tensor:
+        """Vectors of words, (B, T, H)."""
+        vectors = [part(features) for part in self._parts()]
+        together = vectors[0] if len(vectors) == 1 else torch.cat(vectors, dim=-1)
+        return together if self.lstm is None else self.lstm(together, features["mask"])
+
+    def layers(self) -> list[list[nn.Parameter]]:
+        """Pretrained parameters from the bottom up; of two pretrained parts the top layers stand together."""
+        stacks = [part.layers()[::-1] for part in self._parts()]
+        levels = zip_longest(*stacks, fillvalue=list[nn.Parameter]())
+        return [[parameter for layer in level for parameter in layer] for level in levels][::-1]
+
+    def save(self, folder: Path) -> None:
+        """Write config, vocabularies and tokenizer; the weights are the tagger's to save."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_record(folder / FILE, EncoderFile(config=self.config))
+        for part in self._parts():
+            part.save(folder)
+
+    def _parts(self) -> list[Part]:
+        return [part for part in self.parts.values() if isinstance(part, Part)]
+
+
+def build_encoder(config: EncoderConfig, sentences: Iterable[Sequence[str]]) -> Encoder:
+    """An encoder to train: vocabularies from the training sentences, pretrained weights from their files."""
+    tokens: Sentences = list(sentences)
+    if not any(tokens):
+        raise DataError("<memory>:1: no training sentences, so no vocabulary: give at least one")
+    parts = {name: kind.build(config, tokens) for name, kind in _kinds(config).items()}
+    if config.vectors:
+        config = config.model_copy(update={"words": parts["words"].width})
+    return Encoder(config, parts)
+
+
+def load_encoder(folder: Path) -> Encoder:
+    """The encoder that `save` wrote, its weights yet to be filled in; the caller's random numbers are left alone."""
+    config = read_record(folder / FILE, EncoderFile).config
+    with torch.random.fork_rng(devices=[]):
+        return Encoder(config, {name: kind.load(folder, config) for name, kind in _kinds(config).items()})
+
+
+def _kinds(config: EncoderConfig) -> dict[str, type[Part]]:
+    chosen = {name: home for name, home in _PARTS.items() if getattr(config, name)}
+    return {name: getattr(import_module(module), kind) for name, (module, kind) in chosen.items()}

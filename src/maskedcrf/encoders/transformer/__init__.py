@@ -1,0 +1,1 @@
+"""Pretrained Hugging Face encoders, with long texts cut into windows."""

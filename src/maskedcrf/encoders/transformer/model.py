@@ -1,0 +1,142 @@
+"""Any Hugging Face encoder, its word pieces brought back to words."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.features import Mask, Sentences, Surroundings, WordPieces, widened
+from maskedcrf.encoders.files import Record, read_bytes, read_record, write_record
+from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.transformer import pretrained
+from maskedcrf.encoders.transformer.packed_bert import packed, packs
+from maskedcrf.encoders.transformer.windows import Frame
+from maskedcrf.errors import DataError
+
+FILE, TOKENIZER = "transformer.json", "tokenizer.json"
+ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""Not cuDNN's: it plans anew for every shape, and text has hundreds; on an H200 it made training ten times slower."""
+
+
+class TransformerFile(Record):
+    """The model's config and what frames its input, as saved."""
+
+    config: dict[str, Any]
+    prefix: list[int]
+    suffix: list[int]
+    pad: int
+    unknown: int
+    positions: int
+
+
+class Transformer(Part):
+    """Words to pieces, pieces through the model in rows or windows, and one vector per word back."""
+
+    def __init__(self, model: Any, words: WordPieces) -> None:
+        super().__init__()
+        self.model: Any = model
+        self.words = words
+        self.width = int(model.config.hidden_size)
+
+    @classmethod
+    def build(cls, config: EncoderConfig, sentences: Sentences) -> Self:
+        """The pretrained model that the config names."""
+        assert config.transformer is not None
+        model, tokenizer, frame, unknown, longest = pretrained.fetch(config.transformer)
+        positions = min(longest, pretrained.positions(model))
+        part = cls(model, WordPieces(tokenizer, frame, unknown=unknown, positions=positions, pooling=config.pooling))
+        part._check(config.transformer)
+        return part
+
+    @property
+    def pads(self) -> bool:
+        """Not where `packed` takes the model's place in prediction."""
+        return self.model.device.type != "cpu" or not packs(self.model)
+
+    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
+        """Rows of pieces (R, P), R >= B, and which of them stand for each word: flat places (B, T, K)."""
+        tokens = [token for sentence in widened(sentences, around) for token in sentence]
+        arrays = self.words.rows(tokens, mask, around)
+        if arrays["piece_mask"].all():
+            del arrays["piece_mask"]
+        return {name: torch.from_numpy(part) for name, part in arrays.items()}
+
+    def lengths(self, sentences: Sentences, around: Surroundings = ()) -> list[int]:
+        """How many pieces each sentence has, with those around it and those that frame it."""
+        return self.words.lengths(widened(sentences, around))
+
+    def forward(self, features: Features) -> Tensor:
+        """Vectors of words, (B, T, H)."""
+        hidden = self._read(features["pieces"], features.get("piece_mask"), features["places"])
+        if hidden.shape[2] == 1:
+            return hidden.squeeze(2)
+        if self.words.pooling == "max":
+            return hidden.amax(dim=2)
+        counts = features["piece_counts"][..., None, None]
+        real = torch.arange(hidden.shape[2], device=hidden.device)[:, None] < counts
+        return torch.where(real, hidden, 0).sum(dim=2) / counts.squeeze(2).clamp(min=1)
+
+    def _read(self, pieces: Tensor, mask: Tensor | None, places: Tensor) -> Tensor:
+        """The vectors of pieces (R, P) at flat places (B, T, K): (B, T, K, H)."""
+        if torch.is_inference_mode_enabled() and not self.pads:
+            return packed(
+                self.model, pieces, torch.ones_like(pieces, dtype=torch.bool) if mask is None else mask, places
+            )
+        if mask is not None and mask.is_cuda:
+            # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
+            mask = pretrained.whole_mask(self.model, mask)
+        # The choice of attention is the whole process's, and on a CPU several threads may be here at once.
+        with sdpa_kernel(ATTENTION) if pieces.is_cuda else nullcontext():
+            output = self.model(input_ids=pieces, attention_mask=mask)
+        vectors: Tensor = output.last_hidden_state.flatten(0, 1)[places]
+        return vectors
+
+    def layers(self) -> list[list[nn.Parameter]]:
+        """Embeddings, then the layers from the bottom up."""
+        return pretrained.layers(self.model)
+
+    def save(self, folder: Path) -> None:
+        """Write config, frame and tokenizer."""
+        words, frame = self.words, self.words.frame
+        saved = TransformerFile(
+            config=pretrained.plain_config(self.model),
+            prefix=list(frame.prefix),
+            suffix=list(frame.suffix),
+            pad=frame.pad,
+            unknown=words.unknown,
+            positions=words.positions,
+        )
+        write_record(folder / FILE, saved)
+        (folder / TOKENIZER).write_text(words.tokenizer.to_str(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+        """The model of the saved config, nothing fetched from anywhere."""
+        saved = read_record(folder / FILE, TransformerFile)
+        tokenizer = pretrained.tokenizer_from(read_bytes(folder / TOKENIZER), folder / TOKENIZER)
+        model = pretrained.skeleton(saved.config, str(folder / FILE))
+        frame = Frame(tuple(saved.prefix), tuple(saved.suffix), saved.pad)
+        positions = min(saved.positions, pretrained.positions(model))
+        words = WordPieces(tokenizer, frame, unknown=saved.unknown, positions=positions, pooling=config.pooling)
+        part = cls(model, words)
+        part._check(str(folder / FILE))
+        return part
+
+    def _check(self, where: str) -> None:
+        """Every piece must have an embedding, and a window must have room for words."""
+        size = self.model.get_input_embeddings().num_embeddings
+        words, frame = self.words, self.words.frame
+        pieces = {*frame.prefix, *frame.suffix, frame.pad, words.unknown}
+        pieces |= set(words.tokenizer.get_vocab(with_added_tokens=True).values())
+        if min(pieces) < 0 or max(pieces) >= size:
+            raise DataError(
+                f"{where}:1: the tokenizer has piece {max(pieces)}, the model only {size}: they do not belong together"
+            )
+        if words.capacity < 4:
+            raise DataError(f"{where}:1: {words.positions} positions leave no room for words")

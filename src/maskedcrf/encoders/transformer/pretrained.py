@@ -1,0 +1,209 @@
+"""Models and tokenizers from Hugging Face folders, without running anything such a folder brings along."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from maskedcrf.encoders.transformer.windows import Frame
+from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
+
+POSITIONS = 512
+"""Length of a window where neither model nor tokenizer sets a limit."""
+_SIZES = {"_layers": 256, "_heads": 1024, "_size": 1 << 21, "_embeddings": 1 << 21, "_dim": 1 << 17, "dim": 1 << 17}
+"""Above these a config is no model but an attack on memory: ending of the key, most."""
+_ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
+"""Model types whose every layer attends to every piece, so that one mask over pieces says all."""
+
+
+def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
+    """Model, tokenizer, frame, unknown piece and longest input of a folder or hub name."""
+    transformers = _transformers()
+    here = Path(name).is_dir()
+    if here and not (Path(name) / "config.json").is_file():
+        raise DataError(f"{name}: no config.json in this folder, so no Hugging Face model")
+    if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
+        raise DataError(f"{name}: neither a folder here nor the name of a model on the hub; check the spelling")
+    with loading(name), quiet(transformers):
+        raw, _ = transformers.PreTrainedConfig.get_config_dict(name)
+        config = checked_config(raw, name)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        model, info = transformers.AutoModel.from_pretrained(
+            name,
+            config=config,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    if not getattr(tokenizer, "is_fast", False):
+        raise DataError(f"{name}: {type(tokenizer).__name__} is a slow tokenizer; give a model with a tokenizer.json")
+    _without_pooler(model)
+    check_weights(model, info["missing_keys"], name)
+    pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
+    unknown = next(n for n in (tokenizer.unk_token_id, tokenizer.mask_token_id, pad) if n is not None)
+    plain = plain_tokenizer(tokenizer.backend_tokenizer)
+    return model, plain, _frame(plain, pad), unknown, min(tokenizer.model_max_length, 1 << 20)
+
+
+def skeleton(raw: dict[str, Any], where: str) -> Any:
+    """A model of a saved config with weights yet to come."""
+    transformers = _transformers()
+    with loading(where):
+        model = transformers.AutoModel.from_config(checked_config(raw, where), dtype=torch.float32)
+    return _without_pooler(model)
+
+
+def checked_config(raw: dict[str, Any], where: str) -> Any:
+    """The config of a model type that transformers itself knows; keys that could name code are left out."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    kind = raw.get("model_type")
+    if "auto_map" in raw:
+        raise DataError(f"{where}:1: the model brings its own code (auto_map), which is never run")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
+        raise DataError(f"{where}:1: unknown model type {kind!r}; transformers must know it without foreign code")
+    if raw.get("is_encoder_decoder") or "quantization_config" in raw:
+        raise DataError(f"{where}:1: a plain encoder is needed, neither encoder-decoder nor quantised")
+    for key, value in raw.items():
+        most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
+        if most is not None and isinstance(value, int | float) and value > most:
+            raise DataError(f"{where}:1: {key} is {value}, more than {most}")
+    return CONFIG_MAPPING[kind].from_dict(_cleaned(raw))
+
+
+def _cleaned(raw: Any) -> Any:
+    """Without private keys, at any depth: one of them once made transformers fetch and run code."""
+    if isinstance(raw, list):
+        return [_cleaned(value) for value in raw]
+    if not isinstance(raw, dict):
+        return raw
+    return {k: _cleaned(v) for k, v in raw.items() if not k.startswith("_") and "attn_implementation" not in k}
+
+
+def plain_config(model: Any) -> dict[str, Any]:
+    """The config of a model as JSON keeps it."""
+    cleaned: dict[str, Any] = _cleaned(json.loads(model.config.to_json_string(use_diff=False)))
+    cleaned.pop("dtype", None)
+    return cleaned
+
+
+def plain_tokenizer(tokenizer: Any) -> Any:
+    """The tokenizer without truncation and padding, which would lose words, and with a blank before each word."""
+    text = json.loads(tokenizer.to_str())
+    text |= {"truncation": None, "padding": None}
+    cutter = text.get("pre_tokenizer") or {}
+    for step in (cutter, *cutter.get("pretokenizers", ())):
+        if step.get("type") == "ByteLevel":
+            step["add_prefix_space"] = True
+    return type(tokenizer).from_str(json.dumps(text))
+
+
+def tokenizer_from(content: bytes, path: Path) -> Any:
+    """The tokenizer of a saved tokenizer.json."""
+    _transformers()
+    from tokenizers import Tokenizer
+
+    with loading(str(path)):
+        return plain_tokenizer(Tokenizer.from_buffer(content))
+
+
+def _frame(tokenizer: Any, pad: int) -> Frame:
+    """The special pieces around a sentence, read off an example."""
+    example = tokenizer.encode(["a"], is_pretokenized=True, add_special_tokens=True)
+    inner = len(tokenizer.encode(["a"], is_pretokenized=True, add_special_tokens=False).ids)
+    special = example.special_tokens_mask
+    before = special.index(0) if 0 in special else len(special) - inner
+    return Frame(tuple(example.ids[:before]), tuple(example.ids[before + inner :]), pad)
+
+
+def positions(model: Any) -> int:
+    """How many pieces the model can take at once; RoBERTa's table keeps the rows up to its padding free."""
+    table = next((m for n, m in model.named_modules() if n.endswith("position_embeddings")), None)
+    if isinstance(table, nn.Embedding):
+        return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+    limit = getattr(model.config, "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else POSITIONS
+
+
+def whole_mask(model: Any, mask: Tensor) -> Tensor:
+    """The mask (R, P) as (R, 1, 1, P), which is taken as it is, where it means the same to the model."""
+    config = model.config
+    return (
+        mask[:, None, None] if config.model_type in _ATTEND_TO_ALL and config._attn_implementation == "sdpa" else mask
+    )
+
+
+def layers(model: Any) -> list[list[nn.Parameter]]:
+    """Parameters by layer: embeddings, then each layer; what stands above the last layer goes with it."""
+    count = getattr(model.config, "num_hidden_layers", 0)
+    named = [(n, m) for n, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m) == count]
+    if not named:
+        return [list(model.parameters())]
+    name, stack = named[0]
+    by_layer = [list(layer.parameters()) for layer in stack]
+    others = [(n, p) for n, p in model.named_parameters() if not n.startswith(name + ".")]
+    below = [p for n, p in others if "embed" in n]
+    by_layer[-1] += [p for n, p in others if "embed" not in n]
+    return [below, *by_layer]
+
+
+def _without_pooler(model: Any) -> Any:
+    """The model without the layer that makes one vector of a whole text: unused, so it would never be trained."""
+    if isinstance(getattr(model, "pooler", None), nn.Module):
+        model.pooler = None
+    return model
+
+
+def check_weights(model: Any, missing: set[str], where: str) -> None:
+    """Refuse a model of which weights are missing, which transformers draws at random, or broken."""
+    absent = sorted(key for key in missing if "pooler" not in key)
+    if absent:
+        raise DataError(
+            f"{where}: {len(absent)} weights are missing, {absent[0]} first: not a checkpoint of this model"
+        )
+    broken = next((n for n, p in model.named_parameters() if not torch.isfinite(p).all()), None)
+    if broken:
+        raise DataError(f"{where}: weight {broken} holds NaN or infinity; give another checkpoint")
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError("this encoder needs transformers: pip install 'maskedcrf[transformers]'") from error
+    return transformers
+
+
+@contextmanager
+def loading(where: str) -> Iterator[None]:
+    """Whatever transformers and tokenizers raise on a broken folder, said in one line."""
+    try:
+        yield
+    except MaskedCRFError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(f"{where}: cannot be loaded: {reason}") from error
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """No progress bars and notes of transformers on the terminal; ours say what matters."""
+    log = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()

@@ -1,0 +1,1 @@
+"""Taggers in the form of other libraries: Hugging Face, spaCy."""

@@ -1,0 +1,1 @@
+"""One-file export: the graph with the Viterbi inside, and a tagger that needs no torch."""

@@ -1,0 +1,104 @@
+"""What `Encoder.prepare` gives, from the files that `Encoder.save` writes: without torch, under the same names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any
+
+from maskedcrf.encoders.features import (
+    MOST_CONTEXT,
+    Arrays,
+    Mask,
+    Sentences,
+    Surroundings,
+    WordPieces,
+    mask_of,
+    spellings,
+    widened,
+    word_numbers,
+    words_within,
+)
+from maskedcrf.encoders.transformer.windows import Frame
+from maskedcrf.encoders.vocabulary import Characters, Lexicon, Words
+from maskedcrf.errors import DataError, MissingExtraError
+
+Files = Mapping[str, str]
+Index = Callable[[list[str], Mask], Arrays]
+"""All tokens of a batch in order, and the mask (B, T) that says where they stand, to index arrays."""
+
+
+class Features:
+    """The index arrays of the parts of a saved encoder."""
+
+    def __init__(self, files: Files) -> None:
+        self._parts: list[Index] = []
+        self._pieces: WordPieces | None = None
+        self.context = 0
+        """Words on either side of a sentence that the transformer sees as well."""
+        try:
+            config = json.loads(files["encoder.json"])["config"]
+            if config["words"]:
+                self._parts.append(_words(files))
+            if config["characters"]:
+                self._parts.append(_characters(files))
+            if config.get("lexicon"):
+                self._parts.append(_lexicon(files))
+            if config["transformer"]:
+                self._pieces = _pieces(files, config["pooling"])
+                self.context = range(MOST_CONTEXT + 1).index(config.get("context", 0))  # or a ValueError
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DataError(
+                f"the encoder's files are not complete or not sound ({type(error).__name__}: {error})"
+            ) from error
+
+    def prepare(self, sentences: Sentences, around: Surroundings = ()) -> Arrays:
+        """Index arrays of a batch; `mask` (B, T) is on where a word stands."""
+        mask = mask_of(sentences)
+        tokens = list(chain.from_iterable(sentences))
+        arrays: Arrays = {"mask": mask}
+        for part in self._parts:
+            arrays |= part(tokens, mask)
+        if self._pieces:
+            arrays |= self._pieces.rows(list(chain.from_iterable(widened(sentences, around))), mask, around)
+        return arrays
+
+    def lengths(self, sentences: Sentences, around: Surroundings = ()) -> list[int]:
+        """How long each sentence is to the encoder, in pieces where it cuts words up."""
+        return self._pieces.lengths(widened(sentences, around)) if self._pieces else list(map(len, sentences))
+
+
+def _words(files: Files) -> Index:
+    saved = json.loads(files["words.json"])
+    words, shapes, known = (tuple(saved[name]) for name in ("words", "shapes", "known"))
+    vocabulary = Words(words, shapes, known, rare=saved["rare"], lower=saved["lower"])
+    return lambda tokens, mask: {"words": word_numbers(vocabulary.number, tokens, mask)}
+
+
+def _characters(files: Files) -> Index:
+    vocabulary = Characters(tuple(json.loads(files["characters.json"])["characters"]))
+    return lambda tokens, mask: spellings(vocabulary, tokens, mask)
+
+
+def _lexicon(files: Files) -> Index:
+    lexicon = Lexicon(tuple(json.loads(files["lexicon.json"])["words"]))
+    return lambda tokens, mask: words_within(lexicon, tokens, mask)
+
+
+def _pieces(files: Files, pooling: str) -> WordPieces:
+    saved = json.loads(files["transformer.json"])
+    frame = Frame(tuple(saved["prefix"]), tuple(saved["suffix"]), saved["pad"])
+    tokenizer = _tokenizer(files["tokenizer.json"])
+    return WordPieces(tokenizer, frame, unknown=saved["unknown"], positions=saved["positions"], pooling=pooling)
+
+
+def _tokenizer(text: str) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise MissingExtraError("this model needs tokenizers: pip install tokenizers") from error
+    try:
+        return Tokenizer.from_str(text)
+    except Exception as error:  # the library raises nothing narrower
+        raise DataError(f"tokenizer.json cannot be loaded ({str(error).splitlines()[0]})") from error

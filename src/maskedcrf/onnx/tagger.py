@@ -1,0 +1,194 @@
+"""OnnxTagger: predictions from a model.onnx with onnxruntime and numpy alone; torch need not be installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maskedcrf.data.batching import prediction_batches
+from maskedcrf.data.sentence import in_context
+from maskedcrf.encoders.features import Surroundings
+from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
+from maskedcrf.onnx import file
+from maskedcrf.onnx.features import Features
+from maskedcrf.onnx.file import Description, OnnxFileError
+from maskedcrf.tagger.fixed_tags import Fixed
+from maskedcrf.tagger.items import Item, Text, refuse_one_text, take
+from maskedcrf.tagger.prediction import Prediction, Ranked
+from maskedcrf.tags.segments import encode, read_paths
+
+OUTPUTS = ["tags", "log_probability"]
+BATCH_TOKENS = 512
+"""Tokens in one run, word pieces where there are some, padding included: on one core, more only pad more."""
+SIMILAR = 0.9
+"""A run that is large enough takes no texts shorter than this times its longest: they would pad."""
+MOST = 128
+"""Texts in one run, however short."""
+BUFFER = 64
+"""Batches' worth of texts read ahead, so that neighbours in length can share a batch."""
+
+
+class Paths(NamedTuple):
+    """Tag ids (B, T), -100 where no word stands, and the log-probability of each path (B,)."""
+
+    tags: NDArray[np.int64]
+    log_probability: NDArray[np.float32]
+
+
+class OnnxTagger:
+    """A model.onnx that tags text; the Viterbi over legal paths is inside the file.
+
+    >>> tagger = OnnxTagger.load("model.onnx")                          # doctest: +SKIP
+    >>> tagger.predict("Ann flew to Oslo.").entities                    # doctest: +SKIP
+    [Entity(type='PER', text='Ann', start=0, end=3, ...), Entity(type='LOC', text='Oslo', start=12, end=16, ...)]
+    """
+
+    def __init__(self, session: Any, description: Description, *, threads: int = 1) -> None:
+        self.session = session
+        self._pool = ThreadPoolExecutor(threads)
+        self.description = description
+        self.tags = description.tags
+        self.scheme, self.output_scheme = description.schemes()
+        self.first_character = description.first_character
+        self._features = Features(description.files)
+
+    @classmethod
+    def load(cls, path: str | Path, *, threads: int | None = None) -> OnnxTagger:
+        """The tagger of a file that `maskedcrf export` wrote; `threads`, all cores by default, take a batch each."""
+        path = Path(path)
+        content, description = file.read(path)
+        session = _session(content, path)
+        try:
+            tagger = cls(session, description, threads=threads or _cores())
+            tagger._try_out()
+        except MissingExtraError:
+            raise
+        except MaskedCRFError as error:
+            raise OnnxFileError(f"{path}: {error}") from error
+        except (ValueError, TypeError, LookupError, ArithmeticError) as error:  # of numbers no model has
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise OnnxFileError(f"{path}: its parts do not fit each other ({told}); export it again") from error
+        return tagger
+
+    @overload
+    def predict(self, texts: str, **options: Any) -> Prediction: ...
+    @overload
+    def predict(self, texts: Sequence[Text], **options: Any) -> list[Prediction]: ...
+    def predict(self, texts: str | Sequence[Text], **options: Any) -> Prediction | list[Prediction]:
+        """Tags and entities of one text, or of each of many; options as in `stream`."""
+        if isinstance(texts, str):
+            return next(self.stream([texts], **options))
+        return list(self.stream(texts, **options))
+
+    def stream(
+        self,
+        texts: Iterable[Text],
+        *,
+        nbest: int = 0,
+        probabilities: bool = False,
+        threshold: float | None = None,
+        fixed: Iterable[Fixed | None] | None = None,
+        gazetteer: Mapping[str, str] | None = None,
+        batch_tokens: int | None = None,
+    ) -> Iterator[Prediction]:
+        """A prediction for each text, in order, read and answered a buffer at a time.
+
+        Args:
+            texts: raw texts, lists of tokens or `Sentence`s, any number of them.
+            nbest: 1 for the probability of the path as well; for more paths ask the model folder.
+            probabilities, threshold: refused, entities' probabilities need the model folder.
+            fixed, gazetteer: refused, the Viterbi in the file does not take known tags.
+            batch_tokens: tokens, or word pieces, in one run; the answer does not depend on it.
+        """
+        if nbest not in (0, 1) or probabilities or threshold is not None:
+            raise MaskedCRFError(
+                "an ONNX file gives the best path and its probability (nbest=1), no further paths and no entity's "
+                "probability; ask the model folder for those"
+            )
+        if fixed is not None or gazetteer is not None:
+            raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
+        refuse_one_text(texts)
+        limit = batch_tokens or BATCH_TOKENS
+        numbered = enumerate(map(Item.of, in_context(texts, self._features.context)))
+        while buffer := take(numbered, limit * BUFFER):
+            lengths = self._features.lengths([item.tokens for _, item in buffer], [item.around for _, item in buffer])
+            batches = prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR)
+            chosen = [[buffer[place] for place in batch] for batch in batches]
+            # One text is not worth a thread.
+            each = self._pool.map if len(batches) > 1 else map
+            found = each(partial(self._answers, ranked=bool(nbest)), chosen)
+            answers = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
+            yield from (answers[place] for place in range(len(buffer)))
+
+    def paths(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> Paths:
+        """The best legal path of each sentence, all in one run; `around` has the words before and after each."""
+        arrays = self._features.prepare(sentences, around)
+        try:
+            found = Paths(*self.session.run(OUTPUTS, arrays))
+        except Exception as error:  # onnxruntime's errors have no common base of their own
+            told = str(error).splitlines()[0]
+            raise OnnxFileError(f"onnxruntime cannot run it ({told}); split the text, or export it again") from error
+        on = found.tags[arrays["mask"]] if found.tags.shape == arrays["mask"].shape else np.array([-1])
+        lost = np.isneginf(found.log_probability)
+        if ((on < 0) | (on >= len(self.tags))).any() and not lost.any():
+            raise OnnxFileError("the file gives tags that do not exist; export the model again")
+        return found
+
+    def _try_out(self) -> None:
+        """Refuse a file whose description, tokenizer and graph are not of one model, before a text meets it."""
+        for tag in self.tags:
+            self.scheme.split(tag)
+        found = {node.name for node in self.session.get_inputs()}
+        outputs = [node.name for node in self.session.get_outputs()]
+        if found != self._features.prepare([["a"]]).keys() or outputs != OUTPUTS:
+            raise OnnxFileError("its inputs and outputs are not those of a maskedcrf model; export it again")
+        self.paths([["a"]])
+
+    def _answers(self, numbered: Sequence[tuple[int, Item]], *, ranked: bool) -> list[Prediction]:
+        full = [(number, item) for number, item in numbered if item.tokens]
+        found = iter(self._full_answers(full, ranked=ranked) if full else ())
+        return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for _, item in numbered]
+
+    def _full_answers(self, numbered: Sequence[tuple[int, Item]], *, ranked: bool) -> Iterator[Prediction]:
+        items = [item for _, item in numbered]
+        found = self.paths([item.tokens for item in items], [item.around for item in items])
+        for (number, _), share in zip(numbered, found.log_probability.tolist(), strict=True):
+            if share == -np.inf:
+                raise IllegalPathError(f"input {number} (counted from 0): no legal path has its length")
+        paths = [row[: len(item.tokens)] for item, row in zip(items, found.tags.tolist(), strict=True)]
+        segments = read_paths(paths, self.tags, self.scheme)
+        shares = np.exp(found.log_probability, dtype=np.float64).tolist()
+        for item, path, row, share in zip(items, paths, segments, shares, strict=True):
+            tags = tuple(self.tags[number] for number in path)
+            if self.output_scheme != self.scheme:
+                tags = tuple(encode(row, len(tags), self.output_scheme))
+            ranks = (Ranked(tags, share),) if ranked else ()
+            yield Prediction(item.tokens, tags, tuple(row), None, ranks, item.source, item.offsets)
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _session(content: bytes, path: Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("an ONNX file needs onnxruntime: pip install onnxruntime") from error
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what fails is raised, too
+    # A batch on each core: many small products on several cores at once mostly wait for each other.
+    options.intra_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no common base of their own
+        raise OnnxFileError(f"{path}: onnxruntime refuses it ({str(error).splitlines()[0]})") from error

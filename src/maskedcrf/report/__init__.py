@@ -1,0 +1,1 @@
+"""Pictures of the lattice and self-contained HTML pages."""

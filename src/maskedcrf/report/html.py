@@ -1,0 +1,111 @@
+"""One self-contained HTML page from tables, curves, a masked matrix and pictures; light and dark, no script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from maskedcrf.files import atomic_file
+from maskedcrf.tags.constraints import Constraints
+
+COLOURS = ("#c25a1c", "#1b7f5c", "#4967b5", "#8a4fa3")
+
+
+def page(title: str, sections: Sequence[tuple[str, str, str]]) -> str:
+    """A page of (heading, a sentence of text, HTML body) sections."""
+    body = "".join(
+        f"<section><h2>{escape(heading)}</h2><p>{escape(text)}</p><div class=scroll>{html}</div></section>"
+        for heading, text, html in sections
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style><main><h1>{escape(title)}</h1>{body}</main></html>"
+    )
+
+
+def write(path: Path, html: str) -> None:
+    """Write the page in one piece."""
+    with atomic_file(path) as handle:
+        handle.write(html.encode())
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """An HTML table; the first column is text, the others are figures."""
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+    body = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def matrix(constraints: Constraints) -> str:
+    """The masked transition matrix of the paper's Figure 2; masked cells are marked by colour and by a cross."""
+    head = "".join(f'<th scope="col"><span>{escape(tag)}</span></th>' for tag in (*constraints.tags, "end"))
+    lines = [("start", constraints.start, None)]
+    lines += list(zip(constraints.tags, constraints.legal, constraints.end, strict=True))
+    body = ""
+    for name, cells, last in lines:
+        marks = [bool(cell) for cell in cells] + ([] if last is None else [bool(last)])
+        body += f'<tr><th scope="row">{escape(name)}</th>'
+        body += "".join("<td></td>" if mark else "<td class=masked>&times;</td>" for mark in marks) + "</tr>"
+    return f"<table class=matrix><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def curves(series: Mapping[str, Sequence[float]], *, x: str, y: str, width: int = 640, height: int = 300) -> str:
+    """Lines over 1, 2, 3, ... as SVG, one colour a series, with axes and a key."""
+    left, bottom, right, top = 62, 44, 12, 12
+    values = [value for line in series.values() for value in line]
+    longest = max((len(line) for line in series.values()), default=0)
+    if not values:
+        return "<p>nothing to draw</p>"
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+
+    def at(step: int, value: float) -> tuple[float, float]:
+        across = left + (width - left - right) * (step / max(longest - 1, 1))
+        return across, top + (height - top - bottom) * (1 - (value - low) / span)
+
+    parts = []
+    for tick in range(5):
+        value = low + span * tick / 4
+        height_of = at(0, value)[1]
+        parts.append(f'<line x1="{left}" x2="{width - right}" y1="{height_of:.1f}" y2="{height_of:.1f}" class="grid"/>')
+        parts.append(f'<text x="{left - 6}" y="{height_of + 4:.1f}" text-anchor="end">{value:.3g}</text>')
+    for step in sorted({round(part * (longest - 1) / 5) for part in range(6)}):
+        parts.append(
+            f'<text x="{at(step, low)[0]:.1f}" y="{height - bottom + 16}" text-anchor="middle">{step + 1}</text>'
+        )
+    for number, (name, line) in enumerate(series.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        points = " ".join(f"{across:.1f},{up:.1f}" for across, up in (at(s, v) for s, v in enumerate(line)))
+        parts.append(f'<polyline points="{points}" style="stroke:{colour}"><title>{escape(name)}</title></polyline>')
+        parts.append(
+            f'<line x1="{width - 190}" x2="{width - 166}" y1="{top + 12 + 18 * number}" y2="{top + 12 + 18 * number}" '
+            f'style="stroke:{colour};stroke-width:2.4"/>'
+            f'<text x="{width - 160}" y="{top + 16 + 18 * number}">{escape(name)}</text>'
+        )
+    parts.append(f'<text x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle">{escape(x)}</text>')
+    middle = f"{height / 2:.0f}"
+    turned = f'text-anchor="middle" transform="rotate(-90 14 {middle})"'
+    parts.append(f'<text x="14" y="{middle}" {turned}>{escape(y)}</text>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" class="curves"><title>{escape(y)} against {escape(x)}</title>{"".join(parts)}</svg>'
+    )
+
+
+STYLE = (
+    ":root{color-scheme:light dark;--ink:#222;--paper:#fff;--line:#ddd;--soft:#666}"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#17191c;--line:#3a3d42;--soft:#a0a4aa}}"
+    "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}"
+    "main{max-width:62rem;margin:2rem auto;padding:0 1rem}h2{margin-top:2.4rem}p{color:var(--soft)}"
+    ".scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
+    "th,td{padding:.35rem .8rem;border-bottom:1px solid var(--line);text-align:right}th:first-child{text-align:left}"
+    ".matrix td,.matrix th{padding:.2rem .45rem;border:1px solid var(--line);text-align:center;font-size:.8rem}"
+    ".matrix thead span{writing-mode:vertical-rl;transform:rotate(180deg)}"
+    ".matrix .masked{background:#d33c3c33;color:#d33c3c}"
+    ".curves text{font:12px system-ui,sans-serif;fill:var(--soft)}.curves .grid{stroke:var(--line)}"
+    ".curves polyline{fill:none;stroke-width:2.4}"
+)

@@ -1,0 +1,101 @@
+"""Emissions of many sentences, by the batch; on a CPU, batches side by side.
+
+Each batch on a core of its own is done sooner than one after the other on all of them: a batch has hundreds of small
+products, and cores that share each of these mostly wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from threading import Barrier, Lock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from maskedcrf.data.batching import even_batches, prediction_batches
+from maskedcrf.data.sentence import ALONE
+from maskedcrf.encoders.features import Sentences, Surroundings
+from maskedcrf.encoders.part import Features
+from maskedcrf.tagger.model import TaggerModel, to_device
+
+_SETTING = Lock()
+
+
+class Batch(NamedTuple):
+    """Which of the sentences, the scores of their words (B, T, D) and where words stand (B, T)."""
+
+    places: list[int]
+    emissions: Tensor
+    mask: Tensor
+
+
+@contextmanager
+def emissions_of(
+    model: TaggerModel,
+    sentences: Sentences,
+    *,
+    around: Surroundings = (),
+    size: int,
+    tokens: int,
+    similar: float = 0.0,
+) -> Iterator[Iterator[Batch]]:
+    """All sentences, none empty, in batches of `prediction_batches`, or of `even_batches` if the encoder does not pad.
+
+    The model does not train meanwhile.
+    """
+    around = around or [ALONE] * len(sentences)
+    lengths = model.encoder.lengths(sentences, around)
+    if model.encoder.pads:
+        batches = prediction_batches(lengths, size=size, tokens=tokens, similar=similar)
+    else:
+        batches = even_batches(lengths, size=size, tokens=tokens, workers=torch.get_num_threads())
+    prepared = (
+        (places, model.encoder.prepare([sentences[place] for place in places], [around[place] for place in places]))
+        for places in batches
+    )
+    was_training = model.training
+    model.eval()
+    try:
+        with side_by_side(len(batches) if model.device.type == "cpu" else 1) as each:
+            yield each(partial(_compute, model), prepared)
+    finally:
+        model.train(was_training)
+
+
+@torch.inference_mode()
+def _compute(model: TaggerModel, prepared: tuple[list[int], Features]) -> Batch:
+    places, features = prepared
+    features = to_device(features, model.device)
+    return Batch(places, model.emissions(features).float(), features["mask"])
+
+
+@contextmanager
+def side_by_side(tasks: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]]:
+    """A `map` for so many tasks, in threads that share out the cores torch may use; one task gets them all."""
+    with _SETTING:
+        cores = torch.get_num_threads()
+    threads = min(tasks, cores)
+    if threads < 2:
+        yield map
+        return
+    pool, ready = ThreadPoolExecutor(threads), Barrier(threads)
+
+    def start() -> None:
+        torch.get_num_threads()  # the first question sets a thread up, which would undo what is set before it
+        torch.set_num_threads(cores // threads)
+        ready.wait()
+
+    try:
+        # torch keeps the number by thread, but a thread new to it takes the one last set in any: so all set theirs
+        # at once, and what others will take is put back before any work begins.
+        with _SETTING:
+            wait([pool.submit(start) for _ in range(threads)])
+            torch.set_num_threads(cores)
+        yield pool.map
+    finally:
+        ready.abort()
+        pool.shutdown(cancel_futures=True)

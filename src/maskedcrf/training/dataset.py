@@ -1,0 +1,174 @@
+"""Sentences as the loop takes them: gold checked, in the trained scheme, tags as ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maskedcrf.data.formats import read_sentences
+from maskedcrf.data.gold import check_gold
+from maskedcrf.data.huggingface import read_dataset
+from maskedcrf.data.sentence import Around, Sentence, in_context
+from maskedcrf.data.splits import dev_split
+from maskedcrf.errors import DataError
+from maskedcrf.tags.scheme import Scheme
+from maskedcrf.tags.segments import encode, read_batch
+from maskedcrf.training.settings import DataSettings, Settings
+from maskedcrf.training.warm_start import weights_digest
+
+logger = logging.getLogger(__name__)
+
+Data = Any
+"""A path, several paths, `Sentence`s, or (tokens, tags) pairs."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Training sentences with the ids of their tags, and dev and test as they were read."""
+
+    tokens: list[tuple[str, ...]]
+    around: list[Around]
+    """The words before and after each sentence; dev's and test's know their own."""
+    ids: list[list[int]]
+    tags: list[str]
+    dev: list[Sentence]
+    test: list[Sentence]
+    summary: dict[str, Any]
+    """Of each part: files, sentences, tokens, what the gold check did."""
+
+    def fingerprint(self, settings: Settings) -> str:
+        """Equal for runs that must give equal weights."""
+        digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps", "start"}).encode())
+        if settings.start:
+            digest.update(weights_digest(Path(settings.start)))
+        parts: list[Any] = [self.tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
+        if settings.encoder.context:
+            parts += [self.around, [sentence.around for sentence in self.dev]]
+        digest.update(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+
+def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Sentence]:
+    """The sentences of a path, of several paths, or as given."""
+    if isinstance(data, str | Path):
+        return list(
+            read_sentences(
+                data,
+                format=settings.format,
+                labels=settings.labels,
+                scheme=scheme,
+                token_column=settings.token_column,
+                tag_column=settings.tag_column,
+                comment=settings.comment,
+                first_character=settings.first_character,
+            )
+        )
+    if hasattr(data, "features"):
+        return list(read_dataset(data, labels=settings.labels))
+    sentences: list[Sentence] = []
+    for part in data:
+        if isinstance(part, Sentence):
+            sentences.append(part)
+        elif isinstance(part, str | Path):
+            sentences += read_data(part, settings, scheme)
+        else:
+            sentences.append(_pair(part))
+    return sentences
+
+
+def _pair(part: Any) -> Sentence:
+    """The sentence of a list of tokens and one of tags."""
+    is_pair = isinstance(part, Sequence) and not isinstance(part, str) and len(part) == 2
+    if not is_pair or any(isinstance(side, str | Mapping) for side in part):
+        raise DataError(f"a sentence is a Sentence or a pair (tokens, tags), each a list of strings; got {part!r:.60}")
+    tokens, tags = part
+    return Sentence(tuple(tokens), tuple(tags))
+
+
+def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corpus:
+    """Read, check and number everything; a wrong file is refused before anything is trained."""
+    scheme, file_scheme = settings.the_scheme(None), settings.the_scheme(settings.file_scheme)
+    sentences = _read(train, "train", settings)
+    sentences, report = check_gold(sentences, file_scheme, policy=settings.gold)
+    if report.places:
+        logger.warning("train: %s", report)
+    held_out: list[Sentence] = []
+    if dev is not None:
+        held_out = _read(dev, "dev", settings)
+    elif settings.dev_fraction and len(sentences) > 1:
+        sentences, held_out = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
+    last = _read(test, "test", settings) if test is not None else []
+    found = read_batch([sentence.tags or () for sentence in sentences], file_scheme)
+    types = sorted({segment.type for row in found for segment in row})
+    if not types:
+        raise DataError(
+            f"{_named(train, 'train')}: every tag is outside, so there is nothing to learn; is tag_column right?"
+        )
+    tags = scheme.tags(types)
+    index = {tag: number for number, tag in enumerate(tags)}
+    for name, part in (("dev", held_out), ("test", last)):
+        _warn_of_unknown(part, name, types, file_scheme)
+    summary = {"train": {**_summary(sentences), "gold": str(report).split("\n")[0]}}
+    summary.update({name: _summary(part) for name, part in (("dev", held_out), ("test", last)) if part})
+    return Corpus(
+        tokens=[sentence.tokens for sentence in sentences],
+        around=[sentence.around for sentence in sentences],
+        ids=[
+            [index[tag] for tag in encode(row, len(sentence.tokens), scheme)]
+            for row, sentence in zip(found, sentences, strict=True)
+        ],
+        tags=tags,
+        dev=held_out,
+        test=last,
+        summary=summary,
+    )
+
+
+def _read(data: Data, name: str, settings: Settings) -> list[Sentence]:
+    """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
+    read = read_data(data, settings.data, settings.the_scheme(settings.file_scheme))
+    sentences = [sentence for sentence in read if sentence.tokens]
+    if not sentences:
+        raise DataError(f"{_named(data, name)}: no sentence in it; {name} needs at least one with its tags")
+    _check_tags(sentences, name)
+    return list(in_context(sentences, settings.encoder.context))
+
+
+def _named(data: Data, name: str) -> str:
+    """What to call data in an error: by its files, where it has any."""
+    parts = [data] if isinstance(data, str | Path) else list(data or ())
+    return ",".join(str(part) for part in parts if isinstance(part, str | Path)) or name
+
+
+def _check_tags(sentences: list[Sentence], name: str) -> None:
+    """A sentence without tags is refused, and one with too few or too many."""
+    for sentence in sentences:
+        if sentence.tags is None:
+            raise DataError(f"{sentence.where(0)}: {name} needs tags; give the sentence its own, or their column")
+        if len(sentence.tags) != len(sentence.tokens):
+            raise DataError(
+                f"{sentence.where(0)}: {len(sentence.tokens)} tokens but {len(sentence.tags)} tags; give each one"
+            )
+
+
+def _warn_of_unknown(sentences: Sequence[Sentence], name: str, types: Iterable[str], scheme: Scheme) -> None:
+    known = set(types)
+    rows = read_batch([sentence.tags or () for sentence in sentences], scheme)
+    unknown = [segment.type for row in rows for segment in row if segment.type not in known]
+    if unknown:
+        listed = ", ".join(sorted(set(unknown)))
+        logger.warning("%s: %d segments of types that train lacks (%s) count as not found", name, len(unknown), listed)
+
+
+def _summary(sentences: Sequence[Sentence]) -> dict[str, Any]:
+    files = sorted({Path(sentence.file).name for sentence in sentences if sentence.file})
+    return {
+        "files": ", ".join(files),
+        "sentences": len(sentences),
+        "tokens": sum(len(sentence.tokens) for sentence in sentences),
+    }

@@ -1,0 +1,112 @@
+"""A tagger whose every score is written down here, and ways to talk to it: in process, and over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import httpx
+import torch
+
+from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.encoders.encoder import build_encoder
+from maskedcrf.service.limits import Limits
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.tagger import Tagger
+from maskedcrf.tags.constraints import Constraints
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+LEGAL = {(before, after) for before in TAGS for after in TAGS if after[0] != "I" or before[1:] == after[1:]}
+TEXT = "Ann Lee flew to Oslo."
+
+# Word -> the score of each tag. After "to" (O) the unmasked path takes I-LOC for "Oslo", which BIO forbids.
+SCORES = {
+    "Ann": [0.0, 4.0, 1.0, 0.0, 0.0],
+    "Lee": [0.0, 1.0, 4.0, 0.0, 0.0],
+    "flew": [5.0, 0.0, 0.0, 0.0, 0.0],
+    "to": [5.0, 0.0, 0.0, 0.0, 0.0],
+    "Oslo": [0.0, 0.0, 0.0, 3.0, 4.0],
+    ".": [5.0, 0.0, 0.0, 0.0, 0.0],
+}
+
+
+@functools.cache
+def build_tagger() -> Tagger:
+    """A tagger with the emissions of SCORES, zero for any other word, and transitions that are all zero."""
+    words = list(SCORES)
+    # Each word twice: words seen once would lend their vectors to unseen words of their shape.
+    encoder = build_encoder(EncoderConfig(words=len(words), lstm_layers=0, dropout=0.0), [words, words])
+    model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIO"), dropout=0.0)
+    part = encoder.parts["words"]
+    with torch.no_grad():
+        part.trained.weight.zero_()
+        for place, word in enumerate(words):
+            part.trained.weight[part.vocabulary.number(word), place] = 1.0
+        model.linear.weight.copy_(torch.tensor([SCORES[word] for word in words]).T)
+        model.linear.bias.zero_()
+        for parameter in model.crf.parameters():
+            parameter.zero_()
+    return Tagger(model.eval())
+
+
+def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """The coroutine as a test."""
+
+    @functools.wraps(test)
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(test(*arguments, **named))
+
+    return run
+
+
+@asynccontextmanager
+async def connected(limits: Limits | None = None, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the application, without a socket between them."""
+    from maskedcrf.service.app import create_app
+
+    app = create_app(build_tagger(), limits=limits, **options)
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
+    async with app.router.lifespan_context(app), client:
+        yield client
+
+
+@contextmanager
+def listening(limits: Limits | None = None) -> Iterator[tuple[str, int]]:
+    """A server on a free port of this machine, in a thread of its own."""
+    from maskedcrf.service.listen import build_server
+    from maskedcrf.service.listen import listening as open_socket
+
+    server = build_server(build_tagger(), hosts={"127.0.0.1", "localhost"}, limits=limits)
+    with open_socket("127.0.0.1", 0) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            yield listener.getsockname()
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def say(address: tuple[str, int], *parts: bytes, pause: float = 0.0, timeout: float = 20.0) -> bytes:
+    """All that the server answers to these bytes until it closes the connection."""
+    with socket.create_connection(address, timeout=timeout) as connection:
+        for part in parts:
+            try:
+                connection.sendall(part)
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            time.sleep(pause)
+        answer = b""
+        with suppress(ConnectionResetError):
+            while part := connection.recv(1 << 16):
+                answer += part
+        return answer

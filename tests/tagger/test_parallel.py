@@ -1,0 +1,114 @@
+"""Batches side by side: the same numbers in the same order, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from small_corpus import corpus
+
+from maskedcrf.errors import DataError
+from maskedcrf.tagger import parallel
+from maskedcrf.tagger.parallel import emissions_of, side_by_side
+
+SENTENCES = [sentence.tokens for sentence in corpus(40, 3)]
+
+
+@pytest.fixture(autouse=True)
+def _threads():
+    """Four threads in every test, whatever the machine has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+def computed(tagger):
+    """Places and emissions of small batches."""
+    with emissions_of(tagger.model, SENTENCES, size=3, tokens=40) as batches:
+        return list(batches)
+
+
+def test_an_encoder_that_does_not_pad_gets_batches_that_the_cores_share_evenly(tagger, monkeypatch):
+    monkeypatch.setattr(type(tagger.model.encoder), "pads", property(lambda encoder: False))
+    sums = [sum(len(SENTENCES[place]) for place in batch.places) for batch in computed(tagger)]
+    assert len(sums) % 4 == 0
+    assert max(sums) - min(sums) <= 2 * max(map(len, SENTENCES))
+    assert sum(sums) == sum(map(len, SENTENCES))
+
+
+def test_batches_side_by_side_are_those_one_after_the_other_to_the_bit(tagger, monkeypatch):
+    threads = set()
+
+    def watched(model, prepared, compute=parallel._compute):
+        threads.add(threading.get_ident())
+        return compute(model, prepared)
+
+    monkeypatch.setattr(parallel, "_compute", watched)
+    together = computed(tagger)
+    assert len(threads) > 1
+    assert threading.get_ident() not in threads
+    torch.set_num_threads(1)
+    alone = computed(tagger)
+    assert [batch.places for batch in together] == [batch.places for batch in alone]
+    assert all(torch.equal(a.emissions, b.emissions) for a, b in zip(together, alone, strict=True))
+    assert sorted(place for batch in together for place in batch.places) == list(range(len(SENTENCES)))
+
+
+@pytest.mark.parametrize(("tasks", "threads", "each"), [(1, 1, 4), (2, 2, 2), (3, 3, 1), (9, 4, 1)])
+def test_threads_share_out_the_cores_and_all_others_keep_theirs(tasks, threads, each):
+    met = threading.Barrier(threads, timeout=10)
+
+    def cores(_):
+        met.wait()
+        return torch.get_num_threads()
+
+    with side_by_side(tasks) as mapped:
+        assert list(mapped(cores, range(threads))) == [each] * threads
+        with ThreadPoolExecutor(1) as new:
+            assert new.submit(torch.get_num_threads).result() == 4
+    assert torch.get_num_threads() == 4
+
+
+def test_an_error_in_a_thread_is_the_callers_and_leaves_nothing_behind(tagger, monkeypatch):
+    running = threading.active_count()
+
+    def failing(features):
+        raise DataError("<memory>:1: no such word")
+
+    monkeypatch.setattr(tagger.model, "emissions", failing)
+    tagger.model.train()
+    try:
+        with pytest.raises(DataError, match="^<memory>:1: no such word$"):
+            tagger.predict(SENTENCES, batch_tokens=40)
+        assert tagger.model.training
+    finally:
+        tagger.model.eval()
+    assert threading.active_count() == running
+    assert torch.get_num_threads() == 4
+
+
+def test_a_caller_that_gives_up_does_not_wait_for_what_has_not_begun(tagger, monkeypatch):
+    begun = []
+
+    def slow(features, compute=tagger.model.emissions):
+        begun.append(1)
+        time.sleep(0.02)
+        return compute(features)
+
+    monkeypatch.setattr(tagger.model, "emissions", slow)
+    with pytest.raises(KeyboardInterrupt), emissions_of(tagger.model, SENTENCES, size=1, tokens=40):
+        raise KeyboardInterrupt
+    assert len(begun) < len(SENTENCES)
+    assert torch.get_num_threads() == 4
+
+
+def test_an_abandoned_stream_leaves_no_thread(tagger):
+    running = threading.active_count()
+    answers = tagger.stream(SENTENCES * 50, batch_tokens=40)
+    next(answers)
+    assert threading.active_count() == running
+    assert torch.get_num_threads() == 4
