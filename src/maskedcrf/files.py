@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from safetensors import SafetensorError
-
 from maskedcrf.errors import DataError, MaskedCRFError
 
 BLOCK = 1 << 20
@@ -147,8 +145,8 @@ def atomic_folder(target: Path) -> Iterator[Path]:
             _flush(path)
         _replace(aside, target)
         _flush(target.parent)
-    except (OSError, SafetensorError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    except OSError as error:
+        reason = error.strerror or str(error)
         kept = "what was there before is untouched" if target.exists() else "nothing was left half-written"
         raise MaskedCRFError(f"{target}: could not be written ({reason}); {kept}") from error
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -114,7 +114,7 @@ def save(
     with atomic_folder(target) as aside:
         (aside / ENCODER).mkdir()
         model.encoder.save(aside / ENCODER)
-        save_file(plain_state(model), aside / WEIGHTS, metadata={"format": "pt"})
+        save_weights(plain_state(model), aside / WEIGHTS)
         (aside / WEIGHTS).chmod((aside / ENCODER).stat().st_mode & 0o666)  # safetensors' own is for nobody else to read
         write_json(aside / CONFIG, config.model_dump(mode="json"))
         (aside / CARD).write_text(model_card(config.model_dump(mode="json")), encoding="utf-8")
@@ -155,6 +155,14 @@ def write_record(target: Path, record: Record) -> None:
         card = aside / CARD
         if card.is_file() and card.read_bytes() == model_card(old.model_dump(mode="json")).encode():
             card.write_text(model_card(new.model_dump(mode="json")), encoding="utf-8")
+
+
+def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write the tensors; what the disk refuses is an OSError, as of any other file."""
+    try:
+        save_file(dict(tensors), path, metadata={"format": "pt"})
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
 
 
 def plain_state(model: torch.nn.Module) -> dict[str, Tensor]:

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.files import atomic_folder
-from maskedcrf.tagger.folder import plain_state, read_json, write_json
+from maskedcrf.tagger.folder import plain_state, read_json, save_weights, write_json
 from maskedcrf.tagger.model import TaggerModel
 
 _NAME = re.compile(r"step-(\d{9})")
@@ -62,12 +62,12 @@ def save_checkpoint(
     target = work / f"step-{state.step:09d}"
     tensors, groups = flat_optimiser(optimiser)
     with atomic_folder(target) as aside:
-        save_file(plain_state(model), aside / "model.safetensors")
-        save_file(tensors, aside / "optimiser.safetensors")
+        save_weights(plain_state(model), aside / "model.safetensors")
+        save_weights(tensors, aside / "optimiser.safetensors")
         if best is not None:
-            save_file(best, aside / "best.safetensors")
+            save_weights(best, aside / "best.safetensors")
         if average:
-            save_file(average, aside / "average.safetensors")
+            save_weights(average, aside / "average.safetensors")
         write_json(aside / "state.json", {"fingerprint": fingerprint, "groups": groups, "state": asdict(state)})
     for older in checkpoints(work)[:-1]:
         shutil.rmtree(older, ignore_errors=True)
