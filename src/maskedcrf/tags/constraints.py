@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maskedcrf.errors import ConstraintError
+from maskedcrf.tags.labels import LabelReport, Labels, read_labels
 from maskedcrf.tags.scheme import Bools, Pair, Scheme, TagMatrices
 
 MaskMode = Literal["train", "decode", "off"]
@@ -40,6 +41,8 @@ class Constraints:
     """(D,): tags a sentence may end with."""
     scheme: Scheme | None = None
     """Where the rules came from; needed to speak of segments (`MaskedCRF.span_probability`)."""
+    report: LabelReport | None = None
+    """How the labels were read that `from_labels` was given."""
 
     def __post_init__(self) -> None:
         size = len(self.tags)
@@ -75,6 +78,17 @@ class Constraints:
         scheme = Scheme.get(scheme)
         legal = scheme.matrices(tags).legal
         return cls(tuple(tags), legal[:-1, :-1], legal[-1, :-1], legal[:-1, -1], scheme)
+
+    @classmethod
+    def from_labels(cls, labels: Labels, scheme: str | Scheme = "auto", *, columns: int | None = None) -> Constraints:
+        """The rules over labels as people write them, a column of scores each; `report` says what each was taken for.
+
+        Args:
+            labels: `id2label`, or labels in the order of their columns: B-PER, b-per, B_PER, PER-B, bare PER, [PAD].
+            scheme: "auto" reads it off the prefixes, and asks where two schemes have the same.
+            columns: scores a word has, where these are more than there are labels; the rest is never predicted.
+        """
+        return read_labels(labels, scheme, columns=columns)
 
     @classmethod
     def from_arrays(

@@ -1,0 +1,346 @@
+"""Labels as people write them: `b-per`, `PER-B`, `B_PER`, bare `PER`, `[PAD]`; read into the tags of a scheme.
+
+Nothing is guessed in silence: a report says what each label was taken for and which columns can never be predicted;
+where two readings are possible, an error asks.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maskedcrf.errors import ConstraintError
+from maskedcrf.tags.scheme import Scheme
+
+if TYPE_CHECKING:
+    from maskedcrf.tags.constraints import Constraints
+
+Labels = Mapping[int, str] | Mapping[str, str] | Sequence[str]
+"""Column -> label, as `id2label` of a Hugging Face config has it, or the labels in the order of their columns."""
+
+AUTO = "auto"
+MAX_LABELS = 4096
+OUTSIDE = frozenset(("O", "OUT", "OUTSIDE"))
+"""Labels of words outside every entity, in capitals."""
+_MARKS = ("PAD", "CLS", "SEP", "MASK", "UNK", "START", "STOP", "END", "BOS", "EOS", "S", "/S", "IGNORE")
+FILLERS = frozenset((*_MARKS, "START_TAG", "STOP_TAG", "START-TAG", "STOP-TAG", "-100"))
+"""Labels of what is no word, in capitals and without brackets; the single letters need theirs."""
+_BRACKETED = re.compile(r"(?:\[|<)(?P<name>.*)(?:\]|>)")
+_PREFIX_FIRST = re.compile(r"(?P<prefix>[BIESLUMW])[-_:/|](?P<type>.+)", re.IGNORECASE | re.DOTALL)
+_PREFIX_LAST = re.compile(r"(?P<type>.+)[-_:/|](?P<prefix>[BIESLUMW])", re.IGNORECASE | re.DOTALL)
+_NAMELESS = re.compile(r"LABEL[_-]?\d+", re.IGNORECASE)
+_SCHEMES = (
+    (frozenset("BIES"), "BIOES"),
+    (frozenset("BILU"), "BILOU"),
+    (frozenset("BMES"), "BMES"),
+    (frozenset("BMEW"), "BMEWO"),
+)
+"""Five-letter schemes by the prefixes they have beside O; B, E and S alone mean the same in the first and the third."""
+_SINGLE = frozenset("SUW")
+_NAMES_ELSEWHERE = ("labels", "label_list", "label_names", "tags", "classes", "id2tag", "ner_tags", "id2labels")
+"""Keys of a configuration under which names have been found while `id2label` had none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReading:
+    """What one column's label was taken for."""
+
+    column: int
+    label: str | None
+    """None for a column that has no label."""
+    tag: str | None
+    """None for a column that is never predicted."""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        label = "(no label)" if self.label is None else repr(self.label)
+        return f"{self.column:>4}  {label} -> {self.tag or 'never predicted'}{f'  ({self.reason})' * bool(self.reason)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelReport:
+    """How a list of labels was read."""
+
+    scheme: str
+    readings: tuple[LabelReading, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Columns that can be predicted."""
+        return tuple(each.column for each in self.readings if each.tag is not None)
+
+    @property
+    def dropped(self) -> tuple[LabelReading, ...]:
+        """Columns that can never be predicted."""
+        return tuple(each for each in self.readings if each.tag is None)
+
+    @property
+    def renamed(self) -> tuple[LabelReading, ...]:
+        """Labels that are written otherwise than the tags they were taken for."""
+        return tuple(each for each in self.readings if each.tag is not None and each.tag != each.label)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: the scheme, tags by column, what was dropped and renamed, notes."""
+        return {
+            "scheme": self.scheme,
+            "tags": {str(each.column): each.tag for each in self.readings},
+            "dropped": {str(each.column): each.reason for each in self.dropped},
+            "renamed": {each.label or "": each.tag for each in self.renamed},
+            "notes": list(self.notes),
+        }
+
+    def __str__(self) -> str:
+        count = len(self.columns)
+        lines = [f"{count} of {len(self.readings)} labels read as {self.scheme}"]
+        told = [*self.renamed, *self.dropped]
+        lines += [str(each) for each in sorted(told, key=lambda each: each.column)]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """A column whose label is a tag: its prefix in capitals and its type."""
+
+    column: int
+    label: str
+    prefix: str
+    type: str
+
+
+def read_labels(labels: Labels, scheme: str | Scheme = AUTO, *, columns: int | None = None) -> Constraints:
+    """The rules over these labels, a column each; `columns` is the number of scores a word has, if there are more."""
+    from maskedcrf.tags.constraints import Constraints
+
+    named = _by_column(labels)
+    size = len(named) if columns is None else columns
+    if size < len(named):
+        raise ConstraintError(f"{len(named)} labels for {size} columns of scores; give one label a column")
+    fillers = {column: reason for column, label in enumerate(named) if (reason := _filler(label, named))}
+    words = {column: label for column, label in enumerate(named) if column not in fillers}
+    parsed, notes = _parse(words)
+    chosen = _scheme_of(parsed, notes) if scheme == AUTO else Scheme.get(scheme)
+    tags = _tags(parsed, chosen)
+    if not tags:
+        raise ConstraintError("no label is a tag: give labels= with a name such as O or B-PER for each column")
+    beyond = dict.fromkeys(range(len(named), size), "more scores than labels")
+    readings = [
+        LabelReading(column, named[column] if column < len(named) else None, tags.get(column), reason)
+        for column in range(size)
+        for reason in [fillers.get(column) or beyond.get(column) or ""]
+    ]
+    # A column that is never predicted needs a name that the scheme can read.
+    single = chosen.write[0] if chosen.write else next(iter(chosen.start))
+    names = [each.tag or chosen.join(single, each.label or f"[unused {each.column}]") for each in readings]
+    kept = np.array([each.tag is not None for each in readings])
+    legal = chosen.matrices(names).legal
+    legal = legal & np.append(kept, True) & np.append(kept, True)[:, None]
+    with warnings.catch_warnings():  # what no path can use stands in the report
+        warnings.simplefilter("ignore")
+        rules = Constraints(tuple(names), legal[:-1, :-1], legal[-1, :-1], legal[:-1, -1], chosen)
+        for column in np.flatnonzero(kept & ~rules.alive).tolist():
+            if scheme == AUTO:
+                raise ConstraintError(
+                    f"label {named[column]!r} is on no legal path of {chosen.name}, which its prefixes look like: say "
+                    "the scheme, or '[PAD]' in labels= if it is never to be predicted"
+                )
+            readings[column] = replace(readings[column], tag=None, reason=f"no legal path of {chosen.name} can use it")
+        return replace(rules, report=LabelReport(chosen.name, tuple(readings), tuple(notes)))
+
+
+def labels_of_config(config: Mapping[str, Any]) -> Labels:
+    """The labels of a Hugging Face configuration; names are looked for elsewhere in it where `id2label` has none."""
+    given = config.get("id2label") or {}
+    if not isinstance(given, Mapping | list | tuple):
+        raise ConstraintError(f"id2label is a table from column to label, got {type(given).__name__}; give labels=")
+    labels: Labels = given
+    names = list(labels.values()) if isinstance(labels, Mapping) else list(labels)
+    if names and not all(isinstance(name, str) and _NAMELESS.fullmatch(name) for name in names):
+        return labels
+    numbers = config.get("label2id")
+    candidates: list[Any] = [config.get(key) for key in _NAMES_ELSEWHERE]
+    if isinstance(numbers, Mapping) and all(isinstance(number, int) for number in numbers.values()):
+        candidates.insert(0, {number: name for name, number in numbers.items()})
+    for found in candidates:
+        own = list(found.values()) if isinstance(found, Mapping) else found
+        if not isinstance(own, list) or len(own) != max(1, len(names)) or not all(isinstance(n, str) for n in own):
+            continue
+        if not any(_NAMELESS.fullmatch(name) for name in own):
+            return found  # type: ignore[no-any-return]
+    return labels
+
+
+def _by_column(labels: Labels) -> list[str]:
+    """The labels in the order of their columns, every column named once."""
+    if isinstance(labels, str) or not isinstance(labels, Mapping | Sequence):
+        raise ConstraintError(f"labels are a list, or a table from column to label; got {type(labels).__name__}")
+    pairs: list[tuple[Any, Any]] = list(labels.items() if isinstance(labels, Mapping) else enumerate(labels))
+    found: dict[int, str] = {}
+    for key, label in pairs:
+        column = _column(key, label)
+        if column in found:
+            raise ConstraintError(f"column {column} has two labels, {found[column]!r} and {label!r}; give it one")
+        found[column] = label
+    if not 0 < len(found) <= MAX_LABELS:
+        raise ConstraintError(f"{len(found)} labels; give labels= with a name for each column, {MAX_LABELS} at most")
+    missing = next((column for column in range(len(found)) if column not in found), None)
+    if missing is not None:
+        raise ConstraintError(
+            f"no label for column {missing} while column {max(found)} has one; give labels= with a name for each, "
+            "'[PAD]' for a column that is never to be predicted"
+        )
+    ordered = [found[column] for column in range(len(found))]
+    _require_names(ordered)
+    return ordered
+
+
+def _column(key: Any, label: Any) -> int:
+    if not isinstance(label, str):
+        raise ConstraintError(f"label {key} is {label!r:.40}, not a name; give labels= with a name for each column")
+    if isinstance(key, bool) or not re.fullmatch(r"[0-9]{1,9}", str(key)):
+        raise ConstraintError(f"label {label!r} stands under {key!r:.40}, which is no column number; number from 0")
+    return int(key)
+
+
+def _require_names(labels: Sequence[str]) -> None:
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        at = [column for column, label in enumerate(labels) if label == twice]
+        raise ConstraintError(f"label {twice!r} names columns {at[0]} and {at[1]}; give labels= with a name for each")
+    if all(_NAMELESS.fullmatch(label) for label in labels):
+        raise ConstraintError(
+            f"labels {labels[0]} to {labels[-1]} say nothing of tags; give labels= with the names the model was "
+            "trained with, in the order of its columns"
+        )
+
+
+def _filler(label: str, labels: Sequence[str]) -> str:
+    """Why a label is that of no word; empty if it is one."""
+    name = label.strip().upper()
+    if not name:
+        return "an empty label"
+    bracketed = _BRACKETED.fullmatch(name)
+    if bracketed and bracketed["name"] in FILLERS:
+        return "a special piece"
+    if len(name) > 1 and name in FILLERS:
+        return "no tag of a word"
+    if name != "X":
+        return ""
+    if any(_PREFIX_FIRST.fullmatch(other) or _PREFIX_LAST.fullmatch(other) for other in labels):
+        return "a mark for later pieces of a word"
+    raise ConstraintError("label 'X' may be a type or stand for no tag: rename it 'I-X' or '[PAD]' in labels=")
+
+
+def _parse(words: Mapping[int, str]) -> tuple[list[_Parsed], list[str]]:
+    """Prefix and type of every label, the same layout for all, and what is to be said of them."""
+    notes: list[str] = []
+    outside = [column for column, label in words.items() if label.strip().upper() in OUTSIDE]
+    if len(outside) > 1:
+        raise ConstraintError(f"labels {words[outside[0]]!r} and {words[outside[1]]!r} both mean outside; keep one")
+    inner = {column: label for column, label in words.items() if column not in outside}
+    if not outside:
+        notes.append("no label means outside: every word gets a type")
+    parsed = [_Parsed(column, words[column], "O", "") for column in outside]
+    return parsed + _parse_inner(inner, notes), notes
+
+
+def _parse_inner(inner: Mapping[int, str], notes: list[str]) -> list[_Parsed]:
+    letters = {label.upper() for label in inner.values()}
+    if letters and letters <= set("BIESLUMW") and letters & {"B", "I"}:
+        return [_Parsed(column, label, label.upper(), "") for column, label in inner.items()]
+    layouts = []
+    for pattern in (_PREFIX_FIRST, _PREFIX_LAST):
+        matches = {column: pattern.fullmatch(label) for column, label in inner.items()}
+        layouts.append({column: match for column, match in matches.items() if match})
+    whole = [layout for layout in layouts if len(layout) == len(inner) and layout]
+    if not whole:
+        return _parse_bare(inner, layouts, notes)
+    if len(whole) == 2:
+        # `B-S`, `I-S`: the reading with fewer types is the one in which prefixes are prefixes.
+        types = [len({match["type"] for match in layout.values()}) for layout in whole]
+        if types[0] == types[1]:
+            example = next(iter(inner.values()))
+            raise ConstraintError(
+                f"label {example!r} can be read from either end, and so can the others; rename the types in labels="
+            )
+        whole = [whole[types.index(min(types))]]
+    chosen = whole[0]
+    parsed = [_Parsed(c, inner[c], match["prefix"].upper(), match["type"].strip()) for c, match in chosen.items()]
+    _require_one_case(parsed)
+    return parsed
+
+
+def _parse_bare(inner: Mapping[int, str], layouts: Sequence[Mapping[int, Any]], notes: list[str]) -> list[_Parsed]:
+    """Labels that are types alone: IO."""
+    layout = max(layouts, key=len)
+    if layout:
+        odd = next(label for column, label in inner.items() if column not in layout)
+        example = inner[next(iter(layout))]
+        raise ConstraintError(
+            f"label {odd!r} has no prefix while {example!r} has one: rename it in labels=, such as 'B-{odd}', or "
+            "'[PAD]' if it is never to be predicted"
+        )
+    if inner:
+        notes.append("labels are bare types (IO): neighbouring words of one type are one entity")
+    return [_Parsed(column, label, "I", label.strip()) for column, label in inner.items()]
+
+
+def _require_one_case(parsed: Sequence[_Parsed]) -> None:
+    seen: dict[str, str] = {}
+    for each in parsed:
+        other = seen.setdefault(each.type.casefold(), each.type)
+        if other != each.type:
+            raise ConstraintError(
+                f"types {other!r} and {each.type!r} differ in capitals only; write them alike in labels="
+            )
+
+
+def _scheme_of(parsed: Sequence[_Parsed], notes: list[str]) -> Scheme:
+    """The scheme that these prefixes prove, or an error that asks for it."""
+    prefixes = {each.prefix for each in parsed} - {"O"}
+    by_type: dict[str, set[str]] = {}
+    for each in parsed:
+        if each.prefix != "O":
+            by_type.setdefault(each.type, set()).add(each.prefix)
+    if prefixes <= {"I"}:
+        return Scheme.get("IO")
+    if prefixes <= {"B", "I"}:
+        startless = [kind for kind, own in by_type.items() if own == {"I"}]
+        if startless:
+            notes.append(f"I-{startless[0]} has no B-{startless[0]}, so B- stands only between neighbours: IOB1")
+            return Scheme.get("IOB1")
+        notes.append("B and I taken for BIO; say scheme='IOB1' if B- stands only between neighbours of one type")
+        return Scheme.get("BIO")
+    if prefixes <= {"E", "I"}:
+        raise ConstraintError("labels with E and I alone may be IOE1 or IOE2: say which, such as scheme='IOE2'")
+    fitting = [name for letters, name in _SCHEMES if prefixes <= letters and prefixes & _SINGLE]
+    if not fitting:
+        raise ConstraintError(
+            f"prefixes {', '.join(sorted(prefixes))} are of no one scheme: say it, such as scheme='BIOES', or rename "
+            "the labels in labels="
+        )
+    return Scheme.get(fitting[0])
+
+
+def _tags(parsed: Sequence[_Parsed], scheme: Scheme) -> dict[int, str]:
+    """The scheme's tag for each column."""
+    tags: dict[int, str] = {}
+    columns: dict[str, _Parsed] = {}
+    for each in parsed:
+        prefix = scheme.outside if each.prefix == "O" else each.prefix
+        if prefix not in scheme.prefixes:
+            raise ConstraintError(
+                f"label {each.label!r} has a prefix that {scheme.name} does not know; its prefixes are "
+                f"{', '.join(scheme.prefixes)}: say another scheme"
+            )
+        tag = scheme.join(prefix, each.type)
+        if tag in columns:
+            raise ConstraintError(f"labels {columns[tag].label!r} and {each.label!r} are both {tag}; keep one of them")
+        columns[tag] = each
+        tags[each.column] = tag
+    return tags
