@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from maskedcrf.crf import cpu, plain, reference
+from maskedcrf.crf import cpu, matmul, reference
 from maskedcrf.crf.cpu_lanes import forget_outdated
 
-BACKENDS = [pytest.param(cpu, id="cpu"), pytest.param(plain, id="plain")]
+BACKENDS = [pytest.param(cpu, id="cpu"), pytest.param(matmul, id="matmul")]
 
 
 def _lattice(rows: int, length: int, size: int, *, masked: bool, scale: float = 1.0, dtype=torch.float64) -> tuple:

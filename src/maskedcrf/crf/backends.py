@@ -1,6 +1,6 @@
 """Which backend computes on which device: the only file that knows every backend.
 
-A backend is a module with the functions of `plain`.
+A backend is a module with the functions of `matmul`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ class Backend(NamedTuple):
     """What a backend needs: a library, and tensors on one kind of device (None: any)."""
 
     title: str
+    module: str
     library: str = "torch"
     device: str | None = None
 
 
 BACKENDS = {
-    "reference": Backend("reference (torch)"),
-    "plain": Backend("plain (torch)"),
-    "cpu": Backend("cpu (numba)", "numba", "cpu"),
-    "gpu": Backend("gpu (Triton)", "triton", "cuda"),
+    "reference": Backend("reference (torch)", "reference"),
+    "plain": Backend("plain (torch)", "matmul"),
+    "cpu": Backend("cpu (numba)", "cpu", "numba", "cpu"),
+    "gpu": Backend("gpu (Triton)", "triton", "triton", "cuda"),
 }
 _PREFERRED = {backend.device: name for name, backend in BACKENDS.items() if backend.device}
 _modules: dict[tuple[str, str], Any] = {}
@@ -66,5 +67,5 @@ def module_of(backend: str, tensor: Tensor) -> Any:
             raise MissingExtraError(
                 f"backend {name!r} needs {needs.library}: pip install {needs.library}, or use 'auto'"
             )
-        _modules[key] = importlib.import_module(f"maskedcrf.crf.{name}")
+        _modules[key] = importlib.import_module(f"maskedcrf.crf.{needs.module}")
     return _modules[key]

@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from maskedcrf.crf import backends, checks, dispatch, reference
-from maskedcrf.crf.lattice import Illegal, Lattice
+from maskedcrf.crf import backends, functional, reference, validation
+from maskedcrf.crf.scores import Illegal, Lattice
 from maskedcrf.errors import ConstraintError
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
@@ -54,8 +54,8 @@ class MaskedCRF(nn.Module):
         weighting: Weighting = "emission",
     ) -> None:
         super().__init__()
-        checks.one_of(mask, "mask", MaskMode)
-        checks.one_of(weighting, "weighting", Weighting)
+        validation.one_of(mask, "mask", MaskMode)
+        validation.one_of(weighting, "weighting", Weighting)
         self.constraints = _constraints(rules, scheme)
         self.mask_mode: MaskMode = mask
         self.weighting: Weighting = weighting
@@ -69,10 +69,10 @@ class MaskedCRF(nn.Module):
         self.illegal_end: Tensor
         self.weights: Tensor | None
         # Not persistent: a state dict holds the three parameters alone, as pytorch-crf's does.
-        self._fixed = checks.fixed_values(self.constraints, weights)
+        self._fixed = validation.fixed_values(self.constraints, weights)
         for name, values in self._fixed.items():
             self.register_buffer(name, None if values is None else values.clone(), persistent=False)
-        self._pending = checks.Pending()
+        self._pending = validation.Pending()
         self.reset_parameters()
 
     @property
@@ -116,21 +116,21 @@ class MaskedCRF(nn.Module):
         read (they may be -100). An illegal gold path raises an `IllegalPathError` that names row, position and the two
         tags.
         """
-        checks.one_of(reduction, "reduction", Reduction)
+        validation.one_of(reduction, "reduction", Reduction)
         emissions, mask = self._prepare(emissions, mask, allowed)
-        tags = checks.tags(tags, mask)
+        tags = validation.tags(tags, mask)
         lattice = self._lattice(emissions, mask, masked=self.mask_mode == "train", weighted=True)
         if self.weighting == "lannoy" and self.weights is not None:
             scores = lattice.widened().scores()
             losses = reference.lannoy_loss(scores[0], tags, *scores[1:], self.weights.to(scores[0].dtype))
             losses = losses.to(emissions.dtype)
         elif reduction == "none":
-            losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
+            losses = functional.negative_log_likelihood(lattice, tags, backend=self.backend)
         else:
             # The mean of no rows is 0, as their sum is, never NaN.
-            notice, mean = checks.notice_from(emissions), reduction == "mean" and len(emissions) > 0
+            notice, mean = validation.notice_from(emissions), reduction == "mean" and len(emissions) > 0
             room = None if notice is None else notice.value
-            found = dispatch.reduced_loss(lattice, tags, mean=mean, backend=self.backend, notice=room)
+            found = functional.reduced_loss(lattice, tags, mean=mean, backend=self.backend, notice=room)
             self._pending.check(found.losses, lattice, tags, self.constraints, reduced=found, notice=notice)
             return _per_token(found.total, mask) if reduction == "token_mean" else found.total
         self._pending.check(losses, lattice, tags, self.constraints)
@@ -141,9 +141,9 @@ class MaskedCRF(nn.Module):
     ) -> Tensor:
         """(B,): log P(tags); -inf for an illegal path."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        tags = checks.tags(tags, mask)
+        tags = validation.tags(tags, mask)
         lattice = self._lattice(emissions, mask)
-        losses = dispatch.negative_log_likelihood(lattice, tags, backend=self.backend)
+        losses = functional.negative_log_likelihood(lattice, tags, backend=self.backend)
         known = losses.detach()
         # An illegal path has no probability, which is an answer; a row without any path has no answer.
         self._pending.check(known.where(known.isnan(), 0), lattice, None, self.constraints)
@@ -153,7 +153,7 @@ class MaskedCRF(nn.Module):
         """(B,): log of the summed exp-scores of all legal paths."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions, mask)
-        result = dispatch.log_partition(lattice, backend=self.backend)
+        result = functional.log_partition(lattice, backend=self.backend)
         self._pending.check(result, lattice, None, self.constraints)
         return result
 
@@ -169,9 +169,9 @@ class MaskedCRF(nn.Module):
 
         A position with one allowed tag is labelled, one with several is ambiguous, one with all is unknown.
         """
-        checks.one_of(reduction, "reduction", Reduction)
+        validation.one_of(reduction, "reduction", Reduction)
         emissions, mask = self._prepare(emissions, mask, None)
-        narrowed = checks.narrow(emissions, allowed)
+        narrowed = validation.narrow(emissions, allowed)
         masked = self.mask_mode == "train"
         inside = self._mass(self._lattice(narrowed, mask, masked=masked))
         whole = self._mass(self._lattice(emissions, mask, masked=masked))
@@ -183,7 +183,7 @@ class MaskedCRF(nn.Module):
         """The best legal path of each row, as a list of the tag ids of its labelled positions."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
-        paths = dispatch.viterbi(lattice, backend=self.backend)
+        paths = functional.viterbi(lattice, backend=self.backend)
         self._pending.check(paths.scores, lattice, None, self.constraints)
         found = _lists(paths.tags, mask)
         self._pending.look()
@@ -195,7 +195,7 @@ class MaskedCRF(nn.Module):
         """(B, T): the best legal path of each row, `pad` where not labelled; no host synchronisation."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
-        paths = dispatch.viterbi(lattice, backend=self.backend)
+        paths = functional.viterbi(lattice, backend=self.backend)
         self._pending.check(paths.scores, lattice, None, self.constraints)
         return paths.tags if pad == reference.PAD else paths.tags.masked_fill(~mask, pad)
 
@@ -203,10 +203,10 @@ class MaskedCRF(nn.Module):
         self, emissions: Tensor, mask: Tensor | None = None, *, k: int, allowed: Tensor | None = None
     ) -> list[list[tuple[list[int], float]]]:
         """The k best legal paths of each row, best first, as (tag ids, log-probability); fewer if there are fewer."""
-        checks.at_least_one(k, "k")
+        validation.at_least_one(k, "k")
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
-        paths = dispatch.nbest(lattice.widened(), k, backend=self.backend)
+        paths = functional.nbest(lattice.widened(), k, backend=self.backend)
         normaliser = self._mass(lattice)
         log_probs = (paths.scores - normaliser[:, None]).clamp(max=0).tolist()  # as rounding may go beyond
         self._pending.look()
@@ -221,7 +221,7 @@ class MaskedCRF(nn.Module):
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        return dispatch.marginals(lattice, backend=self.backend)
+        return functional.marginals(lattice, backend=self.backend)
 
     def sample(
         self,
@@ -233,13 +233,13 @@ class MaskedCRF(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """(B, n, T): n legal paths of each row drawn by their probability, -100 where not labelled."""
-        checks.at_least_one(n, "n")
+        validation.at_least_one(n, "n")
         emissions, mask = self._prepare(emissions, mask, allowed)
         lattice = self._lattice(emissions.detach(), mask)
         self._check_path_exists(lattice)
         shape = (len(mask), n, mask.shape[1])
         uniforms = torch.rand(shape, dtype=torch.float64, generator=generator, device=emissions.device)
-        return dispatch.sample(lattice, uniforms, backend=self.backend)
+        return functional.sample(lattice, uniforms, backend=self.backend)
 
     def entropy(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): entropy of the path distribution in nats; 0 where one path is certain. Differentiable."""
@@ -263,25 +263,25 @@ class MaskedCRF(nn.Module):
         """
         emissions, mask = self._prepare(emissions, mask, allowed)
         matrices = self.constraints.matrices
-        index, member = checks.spans(spans, mask, matrices)
+        index, member = validation.spans(spans, mask, matrices)
         continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
         lattice = self._lattice(emissions, mask)
         self._check_path_exists(lattice)
-        probability = dispatch.span_probability(lattice, index, member, continues, backend=self.backend)
+        probability = functional.span_probability(lattice, index, member, continues, backend=self.backend)
         return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): P(illegal), the probability an unmasked CRF with these weights would spend on illegal paths."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        legal = dispatch.log_partition(self._lattice(emissions, mask, masked=True).widened(), backend=self.backend)
+        legal = functional.log_partition(self._lattice(emissions, mask, masked=True).widened(), backend=self.backend)
         whole = self._mass(self._lattice(emissions, mask, masked=False))
         return -torch.expm1((legal - whole).clamp(max=0)).to(emissions.dtype)
 
     def _prepare(self, emissions: Tensor, mask: Tensor | None, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Checked emissions (B, T, D), -inf where not allowed, and a Boolean mask (B, T)."""
-        emissions = checks.emissions(emissions, len(self.constraints), self.transitions.device)
-        mask = checks.mask(mask, emissions)
-        return (emissions if allowed is None else checks.narrow(emissions, allowed)), mask
+        emissions = validation.emissions(emissions, len(self.constraints), self.transitions.device)
+        mask = validation.mask(mask, emissions)
+        return (emissions if allowed is None else validation.narrow(emissions, allowed)), mask
 
     def _lattice(
         self, emissions: Tensor, mask: Tensor, *, masked: bool | None = None, weighted: bool = False
@@ -292,7 +292,7 @@ class MaskedCRF(nn.Module):
         buffers = cast(dict[str, Tensor], self._buffers)
         weights = buffers["weights"] if weighted and self.weighting != "lannoy" else None
         if weights is not None:
-            emissions = checks.scale(emissions, weights)
+            emissions = validation.scale(emissions, weights)
             if self.weighting == "emission_transition":
                 transitions = transitions * weights[:, None]
         on = masked if masked is not None else self.mask_mode != "off"
@@ -301,14 +301,14 @@ class MaskedCRF(nn.Module):
 
     def _mass(self, lattice: Lattice) -> Tensor:
         """(B,): log of the summed exp-scores of all paths in double, to be set against another; there must be one."""
-        found = dispatch.log_partition(lattice.widened(), backend=self.backend)
+        found = functional.log_partition(lattice.widened(), backend=self.backend)
         self._pending.check(found, lattice, None, self.constraints)
         return found
 
     def _check_path_exists(self, lattice: Lattice) -> None:
         """Answers that are ratios of masses have no value where there is no path."""
         with torch.no_grad():
-            masses = dispatch.log_partition(lattice, backend=self.backend)
+            masses = functional.log_partition(lattice, backend=self.backend)
         self._pending.check(masses, lattice, None, self.constraints)
 
     def extra_repr(self) -> str:

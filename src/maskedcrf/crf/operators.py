@@ -14,7 +14,7 @@ from torch import Tensor
 
 from maskedcrf.crf import reference
 from maskedcrf.crf.backends import module_of
-from maskedcrf.crf.lattice import wide, widen
+from maskedcrf.crf.scores import wide, widen
 
 _LATTICE = "Tensor emissions, Tensor mask, Tensor transitions, Tensor start, Tensor end"
 _GOLD = "Tensor emissions, Tensor? tags, Tensor mask, Tensor transitions, Tensor start, Tensor end, str backend"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from maskedcrf.crf import reference
-from maskedcrf.crf.lattice import Scores, widen
+from maskedcrf.crf.scores import Scores, widen
 
 
 class Shares(torch.autograd.Function):

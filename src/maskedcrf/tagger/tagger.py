@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import torch
 
-from maskedcrf.crf import checks
+from maskedcrf.crf import validation
 from maskedcrf.data.jsonl import tokenise
 from maskedcrf.data.sentence import Sentence, in_context
 from maskedcrf.errors import DataError, MaskedCRFError
@@ -75,7 +75,7 @@ class Tagger:
 
     @mask.setter
     def mask(self, mode: MaskMode) -> None:
-        checks.one_of(mode, "mask", MaskMode)
+        validation.one_of(mode, "mask", MaskMode)
         self.model.crf.mask_mode = mode
 
     def to(self, device: str | torch.device) -> Tagger:

@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from maskedcrf.crf.gpu_sums import NONE, ROW, extent, finite, legal, power, regions, split, unpack
+from maskedcrf.crf.triton.scan_kernels import NONE, ROW, extent, finite, legal, power, regions, split, unpack
 
 
 @triton.jit

@@ -1,6 +1,6 @@
 """The recursions of `reference` as Triton kernels: few launches, no waiting for the device, safe in a CUDA graph.
 
-Scores come in float32 or float64; the recursions are exact to float64 for scores of any range (see `gpu_sums`).
+Scores come in float32 or float64; the recursions are exact to float64 for scores of any range (see `scan_kernels`).
 Gradients are summed in a fixed order, so the same input gives the same bits.
 """
 
@@ -13,18 +13,19 @@ import torch
 import triton
 from torch import Tensor
 
-from maskedcrf.crf import gpu_paths, gpu_shares, gpu_sums, gpu_wide, reference
-from maskedcrf.crf.lattice import Illegal
+from maskedcrf.crf import reference
 from maskedcrf.crf.reference import PAD, Paths
+from maskedcrf.crf.scores import Illegal
+from maskedcrf.crf.triton import gradient_kernels, path_kernels, scan_kernels, wide_scan_kernels
 
 RESIDENT = 64
 """Up to this many tags the transitions stay in registers."""
 WARPS = {16: 1, 32: 1, 64: 4}
 """Warps of a scan, by its width."""
-EXCLUDES = True
+TAKES_EXCLUSIONS = True
 """These functions may be given what is illegal, as `Lattice` has it, after the scores."""
 BLOCK = 2048
-"""Numbers that a program of `gpu_shares.fold` reads at a time."""
+"""Numbers that a program of `gradient_kernels.fold` reads at a time."""
 ASKED, SUM, MEAN = 0, 1, 2
 """What rows weigh in the gradients: what is asked for, 1, or 1 / B."""
 Kind = tuple[Any, ...] | None
@@ -100,7 +101,7 @@ def _aligned(*tensors: Tensor) -> bool:
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
-    """A tensor like the one that `forward` saves: what `gpu_sums.regions` says, and the backward scan's masses."""
+    """A tensor like the one that `forward` saves: what `scan_kernels.regions` says, and the backward scan's masses."""
     return emissions.new_empty(_regions_size(emissions) + _masses_size(emissions), dtype=torch.float64)
 
 
@@ -127,14 +128,14 @@ def _scan(given: Given, losses: Tensor, saved: Tensor, after: Tensor) -> None:
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "tagged": given.tagged, "masked": given.masked}
         tensors = (*lattice, *results)
-        _launch(gpu_sums.scan, (rows, 2, 1), given.kind, tensors, (rows, length), WARPS[width], constants)
+        _launch(scan_kernels.scan, (rows, 2, 1), given.kind, tensors, (rows, length), WARPS[width], constants)
         return
     scratch = saved.new_empty(5 * size * size + size + 6 * rows * size)
     constants = {"size": size, "width": width}
-    _launch(gpu_wide.spread_out, (size, 1, 1), given.kind, (lattice[3], scratch), (), 4, constants)
+    _launch(wide_scan_kernels.spread_out, (size, 1, 1), given.kind, (lattice[3], scratch), (), 4, constants)
     constants |= {"chunk": 32, "tagged": given.tagged}
     tensors = (*lattice[:6], *results, scratch)
-    _launch(gpu_wide.scan_wide, (rows, 2, 1), given.kind, tensors, (rows, length), width // 32, constants)
+    _launch(wide_scan_kernels.scan_wide, (rows, 2, 1), given.kind, tensors, (rows, length), width // 32, constants)
 
 
 def backward(
@@ -243,7 +244,7 @@ def _shares(
     flags = {"tagged": given.tagged, "masked": given.masked, "sums": steps, "even": even}
     constants = {"size": size, "width": width, "tile": tile, **flags}
     warps = 1 if width <= 16 else 4
-    _launch(gpu_shares.shares, (programs, tiles, 1), given.kind, tensors, (rows, length, chunk), warps, constants)
+    _launch(gradient_kernels.shares, (programs, tiles, 1), given.kind, tensors, (rows, length, chunk), warps, constants)
     return partials
 
 
@@ -257,7 +258,7 @@ def _fold(kind: Kind, partials: Tensor, gradients: Gradients, upstream: Tensor |
     programs = -(-every // cells) + (0 if upstream is None else -(-d_emissions.numel() // BLOCK))
     tensors = (partials, *sums, partials if upstream is None else upstream, d_emissions)
     numbers = (len(partials), *d_emissions.shape[:2])
-    _launch(gpu_shares.fold, (programs, 1, 1), kind, tensors, numbers, 4, constants)
+    _launch(gradient_kernels.fold, (programs, 1, 1), kind, tensors, numbers, 4, constants)
 
 
 def _launch(
@@ -305,12 +306,12 @@ def viterbi(
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "pad": PAD, "masked": masked}
         tensors = (one, *others, *results)
-        _launch(gpu_paths.viterbi, (rows, 1, 1), kind, tensors, (length,), WARPS[width], constants)
+        _launch(path_kernels.viterbi, (rows, 1, 1), kind, tensors, (length,), WARPS[width], constants)
     else:
         scratch = torch.empty((rows, 2, size), dtype=torch.float64, device=emissions.device)
         constants = {"size": size, "width": width, "chunk": 16, "pad": PAD}
         tensors = (one, *others[:4], *results, scratch)
-        _launch(gpu_paths.viterbi_wide, (rows, 1, 1), kind, tensors, (length,), width // 32, constants)
+        _launch(path_kernels.viterbi_wide, (rows, 1, 1), kind, tensors, (length,), width // 32, constants)
     return Paths(tags, scores)
 
 
@@ -329,7 +330,7 @@ def sample(
     tags = torch.empty(uniforms.shape, dtype=torch.int64, device=emissions.device)
     if tags.numel():
         with torch.cuda.device_of(emissions):
-            gpu_paths.sample[(rows, uniforms.shape[1])](
+            path_kernels.sample[(rows, uniforms.shape[1])](
                 saved,
                 mask.contiguous(),
                 transitions.contiguous(),

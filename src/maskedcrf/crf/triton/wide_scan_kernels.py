@@ -1,4 +1,4 @@
-"""The scan of `gpu_sums` for tag sets whose transitions do not fit into a multiprocessor's registers."""
+"""The scan of `scan_kernels` for tag sets whose transitions do not fit into a multiprocessor's registers."""
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from maskedcrf.crf.gpu_sums import (
+from maskedcrf.crf.triton.scan_kernels import (
     NONE,
     close_row,
     collect,
@@ -124,7 +124,7 @@ def scan_wide(
     emissions, tags, mask, transitions, start, end, losses, saved, after, scratch,
     rows, length, size: tl.constexpr, width: tl.constexpr, chunk: tl.constexpr, tagged: tl.constexpr,
 ):  # fmt: skip
-    """`gpu_sums.scan` with the transitions read a few rows at a time, and the state handed on through memory."""
+    """`scan_kernels.scan` with the transitions read a few rows at a time, and the state handed on through memory."""
     row = tl.program_id(0)
     direction = tl.program_id(1)
     forth = direction == 0

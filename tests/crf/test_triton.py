@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from maskedcrf import MaskedCRF
-from maskedcrf.crf import checks, reference
+from maskedcrf.crf import reference, validation
 from maskedcrf.errors import IllegalPathError
 
 if not torch.cuda.is_available():
     pytest.skip("the GPU kernels need a CUDA device", allow_module_level=True)
 
-gpu = pytest.importorskip("maskedcrf.crf.gpu", reason="the GPU kernels need Triton")
+gpu = pytest.importorskip("maskedcrf.crf.triton", reason="the GPU kernels need Triton")
 
 pytestmark = pytest.mark.gpu
 
@@ -263,11 +263,11 @@ def test_notices_of_more_losses_than_there_is_room_for_all_arrive() -> None:
         losses()
     torch.cuda.synchronize()
     crf(emissions, legal)  # all but this one's are free again
-    room = len(checks._free)
+    room = len(validation._free)
     for _ in range(100):
         crf(emissions, legal)
         torch.cuda.synchronize()
-    assert len(checks._free) == room
+    assert len(validation._free) == room
 
 
 def test_a_loss_over_no_rows_leaves_nothing_to_wait_for() -> None:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from maskedcrf.crf import reference
 from maskedcrf.crf.backends import module_of
-from maskedcrf.crf.lattice import Illegal, Lattice, Scores, widen
 from maskedcrf.crf.operators import OPERATORS, reference_losses, wants_gradient
 from maskedcrf.crf.reference import Paths
+from maskedcrf.crf.scores import Illegal, Lattice, Scores, widen
 from maskedcrf.crf.shares import Shares
 
 
@@ -109,7 +109,7 @@ def _losses(lattice: Lattice, tags: Tensor | None, backend: str) -> Tensor:
 
 def _unwatched(lattice: Lattice, backend: str) -> Lattice | Scores:
     """What a backend is given past the operators: one that excludes by itself, as on a GPU, what is illegal, too."""
-    return lattice if getattr(module_of(backend, lattice.emissions), "EXCLUDES", False) else lattice.scores()
+    return lattice if getattr(module_of(backend, lattice.emissions), "TAKES_EXCLUSIONS", False) else lattice.scores()
 
 
 def _goes_alone(lattice: Lattice, backend: str) -> bool:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from maskedcrf.crf import reference
-from maskedcrf.crf.dispatch import Reduced
-from maskedcrf.crf.lattice import Lattice
+from maskedcrf.crf.functional import Reduced
+from maskedcrf.crf.scores import Lattice
 from maskedcrf.errors import ConstraintError, IllegalPathError, MaskedCRFError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices

@@ -1,4 +1,4 @@
-"""Triton kernels for gradients and marginals: what `gpu_sums` saved, put together at every position at once."""
+"""Triton kernels for gradients and marginals: what `scan_kernels` saved, put together at every position at once."""
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from maskedcrf.crf.gpu_sums import NONE, ROW, exp2, legal, power, regions, split, unpack
+from maskedcrf.crf.triton.scan_kernels import NONE, ROW, exp2, legal, power, regions, split, unpack
 
 
 @triton.jit

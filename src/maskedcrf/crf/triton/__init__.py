@@ -1,0 +1,14 @@
+"""The recursions as Triton kernels, for CUDA devices; `launch` has the functions, the other files the kernels."""
+
+from maskedcrf.crf.triton.launch import (
+    backward,
+    empty_saved,
+    forward,
+    loss_and_gradients,
+    marginals,
+    nbest,
+    sample,
+    viterbi,
+)
+
+__all__ = ["backward", "empty_saved", "forward", "loss_and_gradients", "marginals", "nbest", "sample", "viterbi"]
