@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from maskedcrf.errors import MaskedCRFError
 
 COMMANDS = {
-    "demo": "train the paper's six variants on a built-in corpus, and compare",
+    "demo": "softmax, CRF and masked CRF on a built-in corpus, compared fairly",
     "train": "train a tagger on labelled files",
     "predict": "tag text, columns or JSON lines with a trained model",
     "export": "write a model as one ONNX file with the Viterbi inside",

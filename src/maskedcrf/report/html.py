@@ -53,8 +53,16 @@ def matrix(constraints: Constraints) -> str:
     return f"<table class=matrix><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def curves(series: Mapping[str, Sequence[float]], *, x: str, y: str, width: int = 640, height: int = 300) -> str:
-    """Lines over 1, 2, 3, ... as SVG, one colour a series, with axes and a key."""
+def curves(
+    series: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    y: str,
+    ticks: Sequence[str] = (),
+    width: int = 640,
+    height: int = 340,
+) -> str:
+    """Lines over `ticks`, or over 1, 2, 3, ..., as SVG: one colour a series, with axes and a key."""
     left, bottom, right, top = 62, 44, 12, 12
     values = [value for line in series.values() for value in line]
     longest = max((len(line) for line in series.values()), default=0)
@@ -75,7 +83,8 @@ def curves(series: Mapping[str, Sequence[float]], *, x: str, y: str, width: int 
         parts.append(f'<text x="{left - 6}" y="{height_of + 4:.1f}" text-anchor="end">{value:.3g}</text>')
     for step in sorted({round(part * (longest - 1) / 5) for part in range(6)}):
         parts.append(
-            f'<text x="{at(step, low)[0]:.1f}" y="{height - bottom + 16}" text-anchor="middle">{step + 1}</text>'
+            f'<text x="{at(step, low)[0]:.1f}" y="{height - bottom + 16}" text-anchor="middle">'
+            f"{escape(ticks[step]) if ticks else step + 1}</text>"
         )
     for number, (name, line) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]

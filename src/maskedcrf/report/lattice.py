@@ -140,8 +140,8 @@ def _entities(masked: MaskedCRF, batch: Tensor, allowed: Tensor | None, path: Se
 COLUMN, ROW, LEFT, TOP, RADIUS = 92, 38, 92, 24, 9
 
 
-def draw(found: Lattice, *, most_rows: int = 11) -> str:
-    """The lattice as SVG: the legal path solid, the unmasked one dashed, its illegal steps crossed out.
+def draw(found: Lattice, *, most_rows: int = 11, unmasked: str = "CRF") -> str:
+    """The lattice as SVG: the legal path solid, the unmasked one dashed and so named, its illegal steps crossed out.
 
     Nodes are filled by their probability. Of many tags, those on a path and the likeliest are shown.
     """
@@ -176,7 +176,7 @@ def draw(found: Lattice, *, most_rows: int = 11) -> str:
         + "".join(labels)
         + _edges(found, place)
         + "".join(nodes + words)
-        + _key(height)
+        + _key(height, unmasked)
         + "</svg>"
     )
 
@@ -211,14 +211,15 @@ def _cross(x: float, y: float) -> str:
     return f'<path d="M{x - 6} {y - 6}L{x + 6} {y + 6}M{x - 6} {y + 6}L{x + 6} {y - 6}" class="cross"/>'
 
 
-def _key(height: int) -> str:
-    y = height - 4
+def _key(height: int, unmasked: str) -> str:
+    y, cross = height - 4, 205 + 7 * len(unmasked)
     return (
         f'<line x1="8" y1="{y - 4}" x2="34" y2="{y - 4}" class="masked"/>'
         f'<text x="40" y="{y}" class="key">masked CRF</text>'
-        f'<line x1="140" y1="{y - 4}" x2="166" y2="{y - 4}" class="free"/><text x="172" y="{y}" class="key">CRF</text>'
-        + _cross(226, y - 4)
-        + f'<text x="238" y="{y}" class="key">illegal step</text>'
+        f'<line x1="140" y1="{y - 4}" x2="166" y2="{y - 4}" class="free"/>'
+        f'<text x="172" y="{y}" class="key">{escape(unmasked)}</text>'
+        + _cross(cross, y - 4)
+        + f'<text x="{cross + 12}" y="{y}" class="key">illegal step</text>'
     )
 
 
