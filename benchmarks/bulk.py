@@ -83,8 +83,7 @@ def save_model(folder: Path) -> None:
 
     torch.manual_seed(0)
     tags = ["O", *(f"{prefix}-{kind}" for kind in TYPES for prefix in "BI")]
-    sentences = [each.tokens for each in demo_corpus().train]
-    encoder = build_encoder(EncoderConfig(words=100, characters=50, lstm_hidden=200), sentences)
+    encoder = build_encoder(EncoderConfig(words=100, characters=50, lstm_hidden=200), demo_corpus().train)
     Tagger(TaggerModel(encoder, Constraints.from_scheme(tags, "BIO"), dropout=0.0).eval()).save(folder)
 
 

@@ -36,13 +36,13 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from maskedcrf.data.batching import even_batches
 from maskedcrf.data.demo_corpus import TYPES, demo_corpus, demo_sentences
 from maskedcrf.data.formats import read_sentences
+from maskedcrf.data.texts import to_sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.evaluation.compare import signature
 from maskedcrf.onnx.export import compare, export
 from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger
-from maskedcrf.tagger.items import Item
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.predict import MOST, default_batch_tokens
 from maskedcrf.tags.constraints import Constraints
@@ -129,8 +129,8 @@ def realistic_texts(size: int) -> Iterator[str]:
 
 def random_tagger(folder: Path) -> Tagger:
     """A tagger on a BERT of MiniLM's size with random weights, which mostly says O, as a trained one does."""
-    corpus = [sentence.tokens for sentence in demo_corpus().train]
-    words = sorted({word for tokens in corpus for word in tokens})
+    corpus = demo_corpus().train
+    words = sorted({word for sentence in corpus for word in sentence.tokens})
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     letters = sorted({letter for word in words for letter in word})
     vocabulary = [*special, *letters, *(f"##{letter}" for letter in letters), *(word for word in words if word[1:])]
@@ -191,7 +191,7 @@ def agreement(tagger: Tagger, exported: dict[str, OnnxTagger], texts: list[str])
 def pieces(tagger: Tagger, texts: list[str]) -> dict[str, Any]:
     """Word pieces of the texts, and with the padding that the Tagger leaves out: what no timer's noise touches."""
     encoder = tagger.model.encoder
-    lengths = encoder.lengths([Item.of(text).tokens for text in texts])
+    lengths = encoder.lengths([to_sentence(text) for text in texts])
     limit = default_batch_tokens(tagger.model)
     batches = even_batches(lengths, size=MOST, tokens=limit, workers=torch.get_num_threads())
     padded = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)

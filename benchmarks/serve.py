@@ -117,7 +117,7 @@ def save(folder: Path, config: Any) -> None:
 
     torch.manual_seed(0)
     tags = ["O", *(f"{prefix}-{kind}" for kind in TYPES for prefix in "BI")]
-    encoder = build_encoder(config, [each.tokens for each in demo_corpus().train])
+    encoder = build_encoder(config, demo_corpus().train)
     Tagger(TaggerModel(encoder, Constraints.from_scheme(tags, "BIO"), dropout=0.0).eval()).save(folder)
 
 

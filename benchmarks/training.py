@@ -65,7 +65,7 @@ def main() -> None:
 def batch(model: TaggerModel) -> tuple[Features, Tensor]:
     """Features and gold of some utterances; padding has the label -100."""
     sentences = demo_corpus().train[:BATCH]
-    features = model.encoder.prepare([sentence.tokens for sentence in sentences])
+    features = model.encoder.prepare(sentences)
     index = {tag: number for number, tag in enumerate(model.crf.tags)}
     tags = torch.full(features["mask"].shape, -100)
     tags[features["mask"]] = torch.tensor([index[tag] for sentence in sentences for tag in sentence.tags or ()])

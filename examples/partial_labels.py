@@ -51,12 +51,12 @@ def f1(train: Sequence[Sentence], test: Sequence[Sentence], *, unknown: str) -> 
     """F1 of a tagger trained on what is left of the labels."""
     torch.manual_seed(0)
     marked = forgetful(train, share=0.5)
-    encoder = build_encoder(EncoderConfig(words=32, lstm_hidden=32, dropout=0.1), [one.tokens for one in train])
+    encoder = build_encoder(EncoderConfig(words=32, lstm_hidden=32, dropout=0.1), train)
     linear, crf = nn.Linear(encoder.width, len(RULES)), MaskedCRF(RULES)
     optimiser = torch.optim.Adam([*encoder.parameters(), *linear.parameters(), *crf.parameters()], lr=1e-2)
     for _ in range(3):
         for first in range(0, len(train), 16):
-            features = encoder.prepare([one.tokens for one in train[first : first + 16]])
+            features = encoder.prepare(train[first : first + 16])
             mask = features["mask"]
             allowed = allowed_sets(marked[first : first + 16], mask.shape[1], unknown=unknown)
             optimiser.zero_grad()
@@ -64,7 +64,7 @@ def f1(train: Sequence[Sentence], test: Sequence[Sentence], *, unknown: str) -> 
             optimiser.step()
     encoder.eval()
     with torch.inference_mode():
-        features = encoder.prepare([one.tokens for one in test])
+        features = encoder.prepare(test)
         paths = crf.decode(linear(encoder(features)), features["mask"])
     predicted = [[RULES.tags[tag] for tag in path] for path in paths]
     return evaluate([one.tags or () for one in test], predicted, scheme="BIO").f1

@@ -15,7 +15,7 @@ import torch
 from experiments.grid import OPEN, OPENED
 from maskedcrf import Constraints, MaskedCRF, Tagger
 from maskedcrf.data.batching import prediction_batches
-from maskedcrf.data.sentence import Sentence, in_context
+from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.evaluation.audit import audit
 from maskedcrf.evaluation.counts import count_sentences
 from maskedcrf.tagger.model import to_device
@@ -56,11 +56,11 @@ class Emitted(NamedTuple):
 def emit(tagger: Tagger, sentences: Sequence[Sentence]) -> Iterator[Emitted]:
     """The emissions of all sentences, a batch at a time; the CRF is then asked as often as needed."""
     model = tagger.model.eval()
-    placed = list(in_context(sentences, model.encoder.config.context))
-    lengths = [len(sentence) + sum(map(len, sentence.around)) for sentence in placed]
+    placed = list(with_context(sentences, model.encoder.config.context))
+    lengths = [len(sentence) + sum(map(len, sentence.context)) for sentence in placed]
     for numbers in prediction_batches(lengths, size=64, tokens=16384):
         chosen = [placed[number] for number in numbers]
-        prepared = model.encoder.prepare([each.tokens for each in chosen], [each.around for each in chosen])
+        prepared = model.encoder.prepare(chosen)
         features = to_device(prepared, model.device)
         yield Emitted(numbers, model.emissions(features).float(), features["mask"])
 
@@ -142,7 +142,7 @@ def initial_mass(
     corpus = build_corpus(train, dev, None, chosen)
     with own_randomness():
         seed_all(chosen.seed, "model")
-        model = build_model(corpus, chosen.resolved(len(corpus.tokens)))
+        model = build_model(corpus, chosen.resolved(len(corpus.sentences)))
     tagger = Tagger(model.to(choose_device(chosen.device)))
     return illegal_mass(tagger, list(emit(tagger, test)), len(test))
 

@@ -7,6 +7,7 @@ from random import Random
 
 import torch
 from encoders.tiny import write_lexicon, write_model
+from token_lists import sentences_of
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
@@ -50,7 +51,9 @@ def random_tagger(kind: str, folder: Path, **more: object) -> Tagger:
         write_model(folder, kind, positions=24)  # so short that most sentences are read in windows
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        encoder = build_encoder(EncoderConfig.model_validate(configs[kind] | more), sentences(range(1, 9)))
+        encoder = build_encoder(
+            EncoderConfig.model_validate(configs[kind] | more), sentences_of(sentences(range(1, 9)))
+        )
         model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIOES"), dropout=0.1).eval()
         _spread(model)
     return Tagger(model)
@@ -59,7 +62,7 @@ def random_tagger(kind: str, folder: Path, **more: object) -> Tagger:
 @torch.no_grad()
 def _spread(model: TaggerModel) -> None:
     """Scale the last layer so that each tag is the best one somewhere."""
-    features = model.encoder.prepare(sentences(range(20, 40)))
+    features = model.encoder.prepare(sentences_of(sentences(range(20, 40))))
     emissions = model.emissions(features)[features["mask"]]
     model.linear.weight *= 3 / emissions.std(dim=0)[:, None]
     model.linear.bias -= model.emissions(features)[features["mask"]].mean(dim=0)

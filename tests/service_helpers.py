@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import torch
+from token_lists import sentences_of
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
@@ -41,7 +42,7 @@ def build_tagger() -> Tagger:
     """A tagger with the emissions of SCORES, zero for any other word, and transitions that are all zero."""
     words = list(SCORES)
     # Each word twice: words seen once would lend their vectors to unseen words of their shape.
-    encoder = build_encoder(EncoderConfig(words=len(words), lstm_layers=0, dropout=0.0), [words, words])
+    encoder = build_encoder(EncoderConfig(words=len(words), lstm_layers=0, dropout=0.0), sentences_of([words, words]))
     model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIO"), dropout=0.0)
     part = encoder.parts["words"]
     with torch.no_grad():

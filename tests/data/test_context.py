@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from maskedcrf.data import conll
 from maskedcrf.data.conll import read_conll
-from maskedcrf.data.jsonl import LineSentence
-from maskedcrf.data.sentence import ALONE, Around, Sentence, in_context
+from maskedcrf.data.sentence import NO_CONTEXT, Context, Sentence, with_context
 
 MARKED = "-DOCSTART- O\n\na O\nb O\n\nc O\n\n-DOCSTART- O\n\n-DOCSTART-\nd O\n\ne O\n"
 
 
-def around(sentences, words):
-    return [sentence.around for sentence in in_context(sentences, words)]
+def contexts(sentences, words):
+    return [sentence.context for sentence in with_context(sentences, words)]
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
@@ -49,16 +48,16 @@ def test_words_around_come_from_the_same_document_and_no_further_than_asked(tmp_
     path.write_text("-DOCSTART- O\n\na O\nb O\n\nc O\n\nd O\ne O\nf O\n\n-DOCSTART- O\n\ng O\n\nh O\n")
     (tmp_path / "b.conll").write_text("i O\n")
     sentences = [*read_conll(path), *read_conll(tmp_path / "b.conll")]
-    assert around(sentences, 2) == [
-        Around((), ("c", "d")),
-        Around(("a", "b"), ("d", "e")),
-        Around(("b", "c"), ()),
-        Around((), ("h",)),
-        Around(("g",), ()),
-        ALONE,
+    assert contexts(sentences, 2) == [
+        Context((), ("c", "d")),
+        Context(("a", "b"), ("d", "e")),
+        Context(("b", "c"), ()),
+        Context((), ("h",)),
+        Context(("g",), ()),
+        NO_CONTEXT,
     ]
-    assert around(sentences, 100)[1] == Around(("a", "b"), ("d", "e", "f"))
-    assert around(sentences, 1)[1] == Around(("b",), ("d",))
+    assert contexts(sentences, 100)[1] == Context(("a", "b"), ("d", "e", "f"))
+    assert contexts(sentences, 1)[1] == Context(("b",), ("d",))
 
 
 WORDS = st.lists(st.sampled_from("abcdef"), max_size=5).map(tuple)
@@ -73,23 +72,23 @@ def test_words_around_are_those_of_the_documents_text(sentences, words):
         for number, sentence in enumerate(own):
             before = [word for other in own[:number] for word in other.tokens]
             after = [word for other in own[number + 1 :] for word in other.tokens]
-            shown = Around(tuple(before[max(0, len(before) - words) :]), tuple(after[:words]))
-            expected.append(Sentence(sentence.tokens, file=sentence.file, document=sentence.document, around=shown))
-    assert list(in_context(iter(sentences), words)) == expected
+            shown = Context(tuple(before[max(0, len(before) - words) :]), tuple(after[:words]))
+            expected.append(Sentence(sentence.tokens, file=sentence.file, document=sentence.document, context=shown))
+    assert list(with_context(iter(sentences), words)) == expected
 
 
 def test_without_words_to_show_everything_is_passed_on_as_it_is():
     given_texts = [Sentence(("a",)), "b", ["c"], Sentence(("d",))]
-    found = list(in_context(given_texts, 0))
+    found = list(with_context(given_texts, 0))
     assert all(one is other for one, other in zip(found, given_texts, strict=True))
 
 
 def test_what_is_no_sentence_stands_alone_and_between_documents():
-    first, last = Sentence(("a",)), LineSentence(("d",))
-    found = list(in_context([first, "b", ["c"], last, Sentence(("e",))], 5))
+    first, last = Sentence(("a",)), Sentence(("d",), one_line=True)
+    found = list(with_context([first, "b", ["c"], last, Sentence(("e",))], 5))
     assert found[1:3] == ["b", ["c"]]
-    assert [found[n].around for n in (0, 3, 4)] == [ALONE, Around((), ("e",)), Around(("d",), ())]
-    assert type(found[3]) is LineSentence
+    assert [found[n].context for n in (0, 3, 4)] == [NO_CONTEXT, Context((), ("e",)), Context(("d",), ())]
+    assert found[3].one_line
 
 
 def test_a_stream_is_read_ahead_only_as_far_as_the_words_reach():
@@ -101,8 +100,8 @@ def test_a_stream_is_read_ahead_only_as_far_as_the_words_reach():
             read += 1
             yield Sentence((f"{read}",))
 
-    for number, sentence in zip(range(1, 200), in_context(stream(), 3), strict=False):
-        assert sentence.around.after == tuple(str(number + n) for n in (1, 2, 3))
+    for number, sentence in zip(range(1, 200), with_context(stream(), 3), strict=False):
+        assert sentence.context.after == tuple(str(number + n) for n in (1, 2, 3))
         assert read == number + 3
 
 
@@ -118,6 +117,6 @@ def test_what_was_read_and_given_is_let_go():
             seen.append(ref(sentence))
             yield sentence if number % 500 else "a text in between"
 
-    for _ in in_context(stream(), 4):
+    for _ in with_context(stream(), 4):
         assert sum(one() is not None for one in seen[-1000:]) < 300
     assert len(seen) == 3000

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from maskedcrf.data.conll import read_conll, write_conll
 from maskedcrf.data.gold import GoldReport, Place, check_gold
-from maskedcrf.data.jsonl import LineSentence
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 
@@ -77,7 +76,7 @@ def test_a_segment_left_open_is_found_at_the_last_token() -> None:
 
 
 def test_a_sentence_on_one_line_is_found_on_that_line() -> None:
-    one_line = LineSentence(("a", "b"), ("O", "I-A"), "gold.jsonl", 7)
+    one_line = Sentence(("a", "b"), ("O", "I-A"), "gold.jsonl", 7, one_line=True)
     assert check_gold([one_line], "BIO", policy="drop")[1].places == (Place("gold.jsonl:7", "O", "I-A"),)
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from encoders.bilm import write_bilm
 from encoders.tiny import write_lexicon, write_model
+from token_lists import sentences_of
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import Encoder, build_encoder
@@ -46,7 +47,7 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Encoder]:
     """Encoders by kind, ready to predict."""
     torch.manual_seed(0)
     chosen = configs(tmp_path_factory.mktemp("models"))
-    return {kind: build_encoder(config, TRAINING).eval() for kind, config in chosen.items()}
+    return {kind: build_encoder(config, sentences_of(TRAINING)).eval() for kind, config in chosen.items()}
 
 
 @pytest.fixture(params=KINDS)

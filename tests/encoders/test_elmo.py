@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from encoders.bilm import slow_elmo, write_bilm
+from token_lists import sentences_of
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import Encoder, build_encoder, load_encoder
@@ -19,7 +20,7 @@ SENTENCES = [["The", "cat", "sat"], ["unbelievable", "", "é😀"], ["a"], []]
 
 
 def _build(folder: Path) -> Encoder:
-    return build_encoder(EncoderConfig(elmo=str(folder), lstm_layers=0), [["a"]]).eval()
+    return build_encoder(EncoderConfig(elmo=str(folder), lstm_layers=0), sentences_of([["a"]])).eval()
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, None])
@@ -30,7 +31,7 @@ def test_each_level_and_their_mix_are_those_of_the_slow_reading(level: int | Non
     with torch.no_grad():
         encoder.parts["elmo"].mix.copy_(torch.tensor(mix))  # type: ignore[operator, union-attr]
         encoder.parts["elmo"].scale.fill_(1.5)  # type: ignore[operator, union-attr]
-        vectors = encoder(encoder.prepare(SENTENCES)).numpy()
+        vectors = encoder(encoder.prepare(sentences_of(SENTENCES))).numpy()
     weights = np.exp(mix) / np.exp(mix).sum()
     for row, sentence in zip(vectors, SENTENCES, strict=True):
         expected = 1.5 * np.einsum("l,ltw->tw", weights, slow_elmo(folder, sentence))

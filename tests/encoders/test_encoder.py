@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from encoders.conftest import TRAINING
+from token_lists import sentences_of
 from torch import Tensor
 
 from maskedcrf.encoders.config import EncoderConfig
@@ -21,7 +22,7 @@ BATCH = [["The", "cat"], [], ["the"] * 61, ODD, ["unbelievableness", "sat", "Sat
 
 @torch.no_grad()
 def _vectors(encoder: Encoder, sentences: list[list[str]]) -> list[Tensor]:
-    features = encoder.prepare(sentences)
+    features = encoder.prepare(sentences_of(sentences))
     vectors = encoder(features)
     assert vectors.shape == (*features["mask"].shape, encoder.width)
     return [row[mask] for row, mask in zip(vectors, features["mask"], strict=True)]
@@ -43,7 +44,7 @@ def test_a_sentence_alone_is_the_sentence_in_any_batch(encoder: Encoder) -> None
 
 
 def test_padding_holds_no_poison_and_its_content_reaches_no_word(encoder: Encoder) -> None:
-    features = encoder.prepare(BATCH)
+    features = encoder.prepare(sentences_of(BATCH))
     loss = (encoder(features) * features["mask"][..., None]).sum()
     gradients = torch.autograd.grad(loss, [p for p in encoder.parameters() if p.requires_grad], allow_unused=True)
     assert all(torch.isfinite(gradient).all() for gradient in gradients if gradient is not None)
@@ -78,7 +79,7 @@ def _watch_waits(mode: str) -> None:
 def test_bfloat16_on_a_gpu_comes_close_and_the_host_never_waits(encoder: Encoder) -> None:
     sentences = [["The", "cat", "sat"], ["unbelievable", "cat"], ["mat"] * 40]
     exact = _vectors(encoder, sentences)
-    features = {name: feature.cuda() for name, feature in encoder.prepare(sentences).items()}
+    features = {name: feature.cuda() for name, feature in encoder.prepare(sentences_of(sentences)).items()}
     try:
         encoder.cuda()
         with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
@@ -111,7 +112,7 @@ def test_layers_list_each_pretrained_parameter_once(encoder: Encoder) -> None:
 
 def test_every_trainable_parameter_is_reached_by_the_gradient(encoder: Encoder) -> None:
     encoder.zero_grad()
-    features = encoder.prepare([["The", "cat", "sat", "unbelievableness"]])
+    features = encoder.prepare(sentences_of([["The", "cat", "sat", "unbelievableness"]]))
     encoder(features).square().sum().backward()
     unused = [name for name, parameter in encoder.named_parameters() if parameter.grad is None]
     encoder.zero_grad()
@@ -136,21 +137,21 @@ def test_an_lstm_hears_both_ends_of_the_sentence(encoders: dict[str, Encoder]) -
 def test_the_same_seed_builds_and_drops_out_the_same() -> None:
     def run() -> Tensor:
         torch.manual_seed(7)
-        encoder = build_encoder(EncoderConfig(words=8, characters=6, lstm_hidden=4), TRAINING)
-        return encoder(encoder.prepare(TRAINING))  # type: ignore[no-any-return]
+        encoder = build_encoder(EncoderConfig(words=8, characters=6, lstm_hidden=4), sentences_of(TRAINING))
+        return encoder(encoder.prepare(sentences_of(TRAINING)))  # type: ignore[no-any-return]
 
     assert torch.equal(run(), run())
 
 
 def test_a_batch_of_nothing_is_refused(encoders: dict[str, Encoder]) -> None:
     with pytest.raises(ShapeError, match="at least one sentence"):
-        encoders["lstm"].prepare([])
+        encoders["lstm"].prepare(sentences_of([]))
 
 
 @pytest.mark.parametrize("sentences", [[], [[], []]])
 def test_no_training_words_are_refused(sentences: list[list[str]]) -> None:
     with pytest.raises(DataError, match="no training sentences"):
-        build_encoder(EncoderConfig(), sentences)
+        build_encoder(EncoderConfig(), sentences_of(sentences))
 
 
 def test_a_transformer_comes_alone_unless_more_is_asked_for() -> None:

@@ -11,18 +11,19 @@ import torch
 from encoders.tiny import LEXICON, write_lexicon
 from hypothesis import given
 from hypothesis import strategies as st
+from token_lists import sentences_of
 
 from maskedcrf import Tagger
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder, load_encoder
-from maskedcrf.encoders.features import PLACES, mask_of, words_within
+from maskedcrf.encoders.features import WORD_POSITIONS, lexicon_features, word_mask
 from maskedcrf.encoders.lexicon import SIZE, LexiconWords
 from maskedcrf.encoders.vocabulary import Lexicon
 from maskedcrf.errors import DataError
 
 LETTERS = st.text("ab", min_size=1, max_size=4)
 SENTENCES = st.lists(st.lists(st.text("abA", max_size=2), max_size=7), min_size=1, max_size=3)
-BEGIN, INSIDE, END, ALONE = range(PLACES)
+BEGIN, INSIDE, END, ALONE = range(WORD_POSITIONS)
 
 
 def by_looking(lexicon: Lexicon, tokens: list[str]) -> set[tuple[int, int, int]]:
@@ -36,7 +37,7 @@ def by_looking(lexicon: Lexicon, tokens: list[str]) -> set[tuple[int, int, int]]
 def test_every_word_of_whole_tokens_is_found_and_no_other(words: list[str], sentences: list[list[str]]) -> None:
     lexicon = Lexicon(tuple(words))
     for tokens in sentences:
-        found = list(lexicon.within(tokens))
+        found = list(lexicon.find_words(tokens))
         assert len(found) == len(set(found))
         assert set(found) == by_looking(lexicon, tokens)
 
@@ -44,9 +45,9 @@ def test_every_word_of_whole_tokens_is_found_and_no_other(words: list[str], sent
 @given(st.lists(LETTERS, unique=True, min_size=1), SENTENCES)
 def test_the_words_at_a_place_share_it_evenly(words: list[str], sentences: list[list[str]]) -> None:
     lexicon = Lexicon(tuple(words))
-    mask = mask_of(sentences)
-    arrays = words_within(lexicon, [token for tokens in sentences for token in tokens], mask)
-    means = np.zeros((*mask.shape, PLACES, len(words)))
+    mask = word_mask(sentences_of(sentences))
+    arrays = lexicon_features(lexicon, sentences_of(sentences), mask)
+    means = np.zeros((*mask.shape, WORD_POSITIONS, len(words)))
     np.add.at(
         means.reshape(-1, len(words)), (arrays["lexicon_places"], arrays["lexicon_words"]), arrays["lexicon_shares"]
     )
@@ -63,7 +64,7 @@ def test_the_words_at_a_place_share_it_evenly(words: list[str], sentences: list[
 @pytest.fixture
 def part(tmp_path: Path) -> LexiconWords:
     config = EncoderConfig(words=0, lexicon=str(write_lexicon(tmp_path / "words.npz")), lstm_layers=0)
-    built = build_encoder(config, [["the"]]).parts["lexicon"]
+    built = build_encoder(config, sentences_of([["the"]])).parts["lexicon"]
     assert isinstance(built, LexiconWords)
     return built
 
@@ -73,10 +74,10 @@ def vector(part: LexiconWords, word: str) -> torch.Tensor:
 
 
 def test_a_token_sees_the_words_that_begin_go_on_and_end_with_it_and_the_one_it_is(part: LexiconWords) -> None:
-    sentences = [["北", "京", "The", "cat", "sat"], ["x"]]
-    mask = mask_of(sentences)
+    sentences = sentences_of([["北", "京", "The", "cat", "sat"], ["x"]])
+    mask = word_mask(sentences)
     features = {"mask": torch.from_numpy(mask), **part.prepare(sentences, mask)}
-    vectors = part(features).view(2, 5, PLACES, -1)
+    vectors = part(features).view(2, 5, WORD_POSITIONS, -1)
     nothing = torch.zeros(3)
     capital, cat = vectors[0, 1], vectors[0, 3]
     for place, word in ((BEGIN, None), (INSIDE, None), (END, "北京"), (ALONE, "京")):
@@ -99,7 +100,7 @@ def test_nothing_of_it_is_trained(part: LexiconWords) -> None:
 
 def test_a_saved_file_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     config = EncoderConfig(words=4, lexicon=str(write_lexicon(tmp_path / "words.npz")))
-    build_encoder(config, [["the"]]).save(tmp_path / "saved")
+    build_encoder(config, sentences_of([["the"]])).save(tmp_path / "saved")
     for text in ('{"words": ["a", "a"], "vector": 3}', '{"words": ["a"], "vector": 0}'):
         (tmp_path / "saved" / "lexicon.json").write_text(text)
         with pytest.raises(DataError, match=r"lexicon\.json:1: a word stands twice, or vectors have no width"):
@@ -108,13 +109,13 @@ def test_a_saved_file_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.txt:1: cannot read word vectors: .*No such file"):
-        build_encoder(EncoderConfig(lexicon=str(tmp_path / "nowhere.txt")), [["the"]])
+        build_encoder(EncoderConfig(lexicon=str(tmp_path / "nowhere.txt")), sentences_of([["the"]]))
 
 
 def test_a_lexicon_of_another_language_is_refused_before_training(tmp_path: Path) -> None:
     file = write_lexicon(tmp_path / "words.npz")
     with pytest.raises(DataError, match=r"words\.npz:1: none of its 10 words stands in the training sentences; give"):
-        build_encoder(EncoderConfig(lexicon=str(file)), [["Привет", "мир"], []])
+        build_encoder(EncoderConfig(lexicon=str(file)), sentences_of([["Привет", "мир"], []]))
 
 
 def test_only_a_tagger_with_the_lexicon_knows_a_name_that_training_never_saw(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import torch
 from encoders.bilm import write_bilm
 from encoders.tiny import FAMILIES, write_model
 from safetensors.torch import load_file, save_file
+from token_lists import sentences_of
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
-from maskedcrf.data.sentence import ALONE, Around
+from maskedcrf.data.sentence import NO_CONTEXT, Context
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.transformer.model import Transformer
@@ -31,7 +32,7 @@ REDUCE = {
 
 
 def _build(folder: Path, **settings: object) -> Encoder:
-    return build_encoder(EncoderConfig(transformer=str(folder), **settings), TRAINING).eval()  # type: ignore[arg-type]
+    return build_encoder(EncoderConfig(transformer=str(folder), **settings), sentences_of(TRAINING)).eval()  # type: ignore[arg-type]
 
 
 @torch.no_grad()
@@ -56,7 +57,7 @@ def test_words_get_what_transformers_computes_for_their_pieces(kind: str, poolin
     expected = [_by_hand(folder, sentence, pooling) for sentence in SENTENCES]
     for mode in (torch.no_grad, torch.inference_mode):  # the second computes BERT without padding
         with mode():
-            vectors = encoder(encoder.prepare(SENTENCES))
+            vectors = encoder(encoder.prepare(sentences_of(SENTENCES)))
         for row, words in zip(vectors, expected, strict=True):
             torch.testing.assert_close(row[: len(words)], words, rtol=0, atol=1e-5)
 
@@ -64,29 +65,29 @@ def test_words_get_what_transformers_computes_for_their_pieces(kind: str, poolin
 def test_a_word_without_pieces_is_the_unknown_piece(tmp_path: Path) -> None:
     part = _build(write_model(tmp_path)).parts["transformer"]
     assert isinstance(part, Transformer)
-    assert part.words.of(["\u200d", "", "\x00", "the"]) == [[1], [1], [1], [5]]
+    assert part.words.pieces_of_words(["\u200d", "", "\x00", "the"]) == [[1], [1], [1], [5]]
 
 
 def test_a_sentence_is_as_long_as_its_row_of_pieces(tmp_path: Path) -> None:
     encoder = _build(write_model(tmp_path))
-    rows = [encoder.prepare([sentence])["pieces"].shape for sentence in SENTENCES]
-    assert [(1, length) for length in encoder.lengths(SENTENCES)] == rows
+    rows = [encoder.prepare(sentences_of([sentence]))["pieces"].shape for sentence in SENTENCES]
+    assert [(1, length) for length in encoder.lengths(sentences_of(SENTENCES))] == rows
     assert max(map(max, rows)) > 2 + max(map(len, SENTENCES))  # words were cut
 
 
 def test_a_long_sentence_is_read_in_windows_that_agree_with_their_own_text(tmp_path: Path) -> None:
     encoder = _build(write_model(tmp_path, positions=22))  # 20 pieces beside [CLS] and [SEP]
     sentence = [["the", "cat", "sat", "mat"][n % 4] for n in range(33)]
-    features = encoder.prepare([sentence])
+    features = encoder.prepare(sentences_of([sentence]))
     assert features["pieces"].shape[1] <= 22
     assert features["mask"].shape == (1, 33)
     with torch.no_grad():
-        whole, first = encoder(features)[0], encoder(encoder.prepare([sentence[:20]]))[0]
+        whole, first = encoder(features)[0], encoder(encoder.prepare(sentences_of([sentence[:20]])))[0]
     torch.testing.assert_close(whole[:17], first[:17], rtol=0, atol=1e-5)
     assert (whole[19] - first[19]).abs().max() > 1e-3, "words near the border are read from the next window"
 
 
-AROUND = [Around(("a", "unbelievable"), ("mat", "Cats")), Around((), ("b",)), Around(("é", "the", "a-b"), ())]
+CONTEXTS = [Context(("a", "unbelievable"), ("mat", "Cats")), Context((), ("b",)), Context(("é", "the", "a-b"), ())]
 
 
 @pytest.mark.parametrize("pooling", ["first", "last", "mean", "max"])
@@ -96,12 +97,12 @@ def test_words_get_what_transformers_computes_for_them_among_their_neighbours(
 ) -> None:
     folder = write_model(tmp_path, kind)
     encoder = _build(folder, pooling=pooling, context=3)
-    features = encoder.prepare(SENTENCES, AROUND)
-    assert torch.equal(features["mask"], encoder.prepare(SENTENCES)["mask"])
+    features = encoder.prepare(sentences_of(SENTENCES, CONTEXTS))
+    assert torch.equal(features["mask"], encoder.prepare(sentences_of(SENTENCES))["mask"])
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
             vectors = encoder(features)
-        for row, sentence, (before, after) in zip(vectors, SENTENCES, AROUND, strict=True):
+        for row, sentence, (before, after) in zip(vectors, SENTENCES, CONTEXTS, strict=True):
             whole = _by_hand(folder, [*before, *sentence, *after], pooling)
             own = whole[len(before) :][: len(sentence)]
             torch.testing.assert_close(row[: len(sentence)], own, rtol=0, atol=1e-5)
@@ -109,26 +110,27 @@ def test_words_get_what_transformers_computes_for_them_among_their_neighbours(
 
 def test_a_row_holds_the_words_before_then_the_sentence_then_the_words_after(tmp_path: Path) -> None:
     encoder = _build(write_model(tmp_path), context=3)
-    features = encoder.prepare([["the", "cats"], ["mat"]], [Around(("a",), ("b", "sat")), ALONE])
+    sentences = sentences_of([["the", "cats"], ["mat"]], [Context(("a",), ("b", "sat")), NO_CONTEXT])
+    features = encoder.prepare(sentences)
     names = AutoTokenizer.from_pretrained(tmp_path).convert_ids_to_tokens
     first, second = (names(row.tolist()) for row in features["pieces"])
     assert first == ["[CLS]", "a", "the", "cat", "##s", "b", "sat", "[SEP]"]
     assert second == ["[CLS]", "mat", "[SEP]", *["[PAD]"] * 5]
     assert features["places"].squeeze(-1).tolist() == [[2, 3], [9, 0]]
-    assert encoder.lengths([["the", "cats"], ["mat"]], [Around(("a",), ("b", "sat")), ALONE]) == [8, 3]
+    assert encoder.lengths(sentences) == [8, 3]
 
 
 def test_sentences_with_nothing_around_them_are_prepared_as_ever(tmp_path: Path) -> None:
     encoder = _build(write_model(tmp_path), context=3, pooling="mean")
-    plain, alone = encoder.prepare(SENTENCES), encoder.prepare(SENTENCES, [ALONE] * 3)
+    plain, alone = encoder.prepare(sentences_of(SENTENCES)), encoder.prepare(sentences_of(SENTENCES, [NO_CONTEXT] * 3))
     assert plain.keys() == alone.keys()
     assert all(torch.equal(plain[name], alone[name]) for name in plain)
-    assert encoder.lengths(SENTENCES) == encoder.lengths(SENTENCES, [ALONE] * 3)
+    assert encoder.lengths(sentences_of(SENTENCES)) == encoder.lengths(sentences_of(SENTENCES, [NO_CONTEXT] * 3))
 
 
 def test_no_other_part_sees_what_is_around(tmp_path: Path) -> None:
     encoder = _build(write_model(tmp_path), context=3, words=4, characters=5, elmo=str(write_bilm(tmp_path / "elmo")))
-    plain, wide = encoder.prepare(SENTENCES), encoder.prepare(SENTENCES, AROUND)
+    plain, wide = encoder.prepare(sentences_of(SENTENCES)), encoder.prepare(sentences_of(SENTENCES, CONTEXTS))
     of_transformer = {"pieces", "piece_mask", "places"}
     assert len(plain.keys() - of_transformer) > 4
     assert all(torch.equal(plain[name], wide[name]) for name in plain.keys() - of_transformer)
@@ -139,11 +141,12 @@ def test_no_other_part_sees_what_is_around(tmp_path: Path) -> None:
 def test_more_words_than_positions_are_read_in_windows_context_or_not(own: int, tmp_path: Path) -> None:
     encoder = _build(write_model(tmp_path, positions=22), context=30)
     text = [["the", "cat", "sat", "mats"][n % 4] for n in range(60 + own)]
-    features = encoder.prepare([text[30:-30], ["a"]], [Around(tuple(text[:30]), tuple(text[-30:])), ALONE])
+    contexts = [Context(tuple(text[:30]), tuple(text[-30:])), NO_CONTEXT]
+    features = encoder.prepare(sentences_of([text[30:-30], ["a"]], contexts))
     assert features["pieces"].shape[1] <= 22
     assert features["mask"].sum() == own + 1
     with torch.no_grad():
-        found, whole = encoder(features)[0], encoder(encoder.prepare([text]))[0]
+        found, whole = encoder(features)[0], encoder(encoder.prepare(sentences_of([text])))[0]
     torch.testing.assert_close(found[:own], whole[30:-30], rtol=0, atol=1e-5)
 
 
@@ -249,7 +252,7 @@ def test_a_name_that_cannot_be_reached_is_said_without_a_line_number(monkeypatch
 @pytest.mark.parametrize("name", ["no/such/folder", "../outside", "~/x", "a b", ""])
 def test_what_is_neither_folder_nor_hub_name_is_refused(name: str) -> None:
     with pytest.raises((DataError, ValueError), match="neither a folder|needs a part"):
-        build_encoder(EncoderConfig(transformer=name, words=0), TRAINING)
+        build_encoder(EncoderConfig(transformer=name, words=0), sentences_of(TRAINING))
 
 
 def _saved(folder: Path, **changes: object) -> None:
@@ -301,16 +304,16 @@ def test_a_tokenizer_that_takes_less_than_the_model_sets_the_length_of_windows(t
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "model_max_length": 22}))
     encoder = _build(folder)
-    assert encoder.prepare([["the"] * 50])["pieces"].shape[1] == 22
+    assert encoder.prepare(sentences_of([["the"] * 50]))["pieces"].shape[1] == 22
 
 
 def test_the_pieces_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maskedcrf.encoders.features.REMEMBERED", 3)
+    monkeypatch.setattr("maskedcrf.encoders.features.MAX_CACHED_WORDS", 3)
     part = _build(write_model(tmp_path)).parts["transformer"]
     assert isinstance(part, Transformer)
     words = [["the", "cat"], ["sat", "mat"], ["on", "a"], ["the", "mat"]]
     fresh = _build(tmp_path).parts["transformer"]
     assert isinstance(fresh, Transformer)
     for tokens in words:
-        assert part.words.of(tokens) == fresh.words.of(tokens)
+        assert part.words.pieces_of_words(tokens) == fresh.words.of(tokens)
         assert len(part.words._pieces) <= 4

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from token_lists import sentences_of
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder, load_encoder
@@ -117,7 +118,7 @@ TRAINING = [["The", "dog", "Zyx"], ["the", "dog"]]
 
 def _pretrained(folder: Path) -> WordEmbeddings:
     FILES["v.txt"](folder / "v.txt")
-    encoder = build_encoder(EncoderConfig(vectors=str(folder / "v.txt"), lstm_layers=0), TRAINING).eval()
+    encoder = build_encoder(EncoderConfig(vectors=str(folder / "v.txt"), lstm_layers=0), sentences_of(TRAINING)).eval()
     assert encoder.config.words == encoder.width == 3, "the file sets the width"
     part = encoder.parts["words"]
     assert isinstance(part, WordEmbeddings)
@@ -125,7 +126,7 @@ def _pretrained(folder: Path) -> WordEmbeddings:
 
 
 def _look_up(part: WordEmbeddings, word: str) -> list[float]:
-    return part(part.prepare([[word]], np.array([[True]])))[0, 0].tolist()  # type: ignore[no-any-return]
+    return part(part.prepare(sentences_of([[word]]), np.array([[True]])))[0, 0].tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(("word", "row"), [("the", 0), ("The", 0), ("cat", 1), ("Cat", 1), ("judas", 3), ("É", 2)])
@@ -143,15 +144,15 @@ def test_training_words_are_trained_and_the_others_fixed(tmp_path: Path) -> None
 def test_a_width_that_contradicts_the_file_is_refused(tmp_path: Path) -> None:
     FILES["v.txt"](tmp_path / "v.txt")
     with pytest.raises(DataError, match="vectors are 3 wide, `words` says 50"):
-        build_encoder(EncoderConfig(words=50, vectors=str(tmp_path / "v.txt")), TRAINING)
+        build_encoder(EncoderConfig(words=50, vectors=str(tmp_path / "v.txt")), sentences_of(TRAINING))
 
 
 def test_training_hides_words_seen_once_half_of_the_time_behind_their_shape() -> None:
     torch.manual_seed(0)
-    encoder = build_encoder(EncoderConfig(words=4, lstm_layers=0), [["Peter", "Paul", "saw", "saw"]])
+    encoder = build_encoder(EncoderConfig(words=4, lstm_layers=0), sentences_of([["Peter", "Paul", "saw", "saw"]]))
     part = encoder.parts["words"]
     assert isinstance(part, WordEmbeddings)
-    features = encoder.prepare([["Peter", "saw"]] * 2000)
+    features = encoder.prepare(sentences_of([["Peter", "saw"]] * 2000))
     own, shape = part.trained.weight[part.vocabulary.number("Peter")], part.trained.weight[features["shapes"][0, 0]]
     vectors = encoder.train()(features)
     hidden = (vectors[:, 0] == shape).all(dim=1)
@@ -172,7 +173,7 @@ SPOILT = {
 
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_spoilt_vocabulary_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
-    build_encoder(EncoderConfig(words=4, characters=3), TRAINING).save(tmp_path)
+    build_encoder(EncoderConfig(words=4, characters=3), sentences_of(TRAINING)).save(tmp_path)
     path = tmp_path / "words.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | SPOILT[name]))
     with pytest.raises(DataError, match=r"words\.json:1: ") as refused:
@@ -181,7 +182,7 @@ def test_a_spoilt_vocabulary_is_refused_in_one_line(name: str, tmp_path: Path) -
 
 
 def test_a_spoilt_alphabet_is_refused(tmp_path: Path) -> None:
-    build_encoder(EncoderConfig(words=4, characters=3), TRAINING).save(tmp_path)
+    build_encoder(EncoderConfig(words=4, characters=3), sentences_of(TRAINING)).save(tmp_path)
     (tmp_path / "characters.json").write_text('{"characters": ["a", "a"]}')
     with pytest.raises(DataError, match=r"characters\.json:1: a character stands twice"):
         load_encoder(tmp_path)

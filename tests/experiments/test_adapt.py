@@ -11,6 +11,7 @@ import torch
 from encoders.tiny import write_model
 from safetensors.torch import load_file
 from small_corpus import SMALL, corpus
+from token_lists import sentences_of
 
 from experiments import adapt, first
 from maskedcrf import Tagger
@@ -94,7 +95,7 @@ def test_an_encoder_that_has_read_is_an_ordinary_folder_and_guesses_better(
     assert {value.dtype for value in after.values()} == {torch.float32}
     key = "embeddings.word_embeddings.weight"
     assert not torch.allclose(after[key], before[key].float(), atol=1e-2)
-    encoder = build_encoder(EncoderConfig(transformer=str(tmp_path / "read")), TEXT)
+    encoder = build_encoder(EncoderConfig(transformer=str(tmp_path / "read")), sentences_of(TEXT))
     assert torch.equal(encoder.get_parameter(f"parts.transformer.model.{key}"), after[key])
     assert adapt.main([*given, *options(tmp_path)]) == 0
     assert len(losses) == 1, "it is there already"
@@ -115,7 +116,7 @@ def test_an_encoder_made_deeper_gives_the_same_vectors_until_it_learns(tmp_path:
     adapt.deepen(shallow, 0)
     assert shallow.config.num_hidden_layers == 2
     adapt.write(deep, source, tmp_path / "deep")
-    encoder = build_encoder(EncoderConfig(transformer=str(tmp_path / "deep")), TEXT)
+    encoder = build_encoder(EncoderConfig(transformer=str(tmp_path / "deep")), sentences_of(TEXT))
     assert len(encoder.layers()) == 6, "the embeddings and five layers"
 
 

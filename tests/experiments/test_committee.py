@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from small_corpus import SMALL, corpus
+from token_lists import sentences_of
 
 from experiments import run, store
 from experiments.committee import together
@@ -56,7 +57,9 @@ def test_its_path_is_the_legal_one_that_all_members_together_like_best(members: 
         total = torch.zeros(len(paths))
         for each in members:
             with torch.inference_mode():
-                emissions = each.model.emissions(each.model.encoder.prepare(tokens)).expand(len(paths), -1, -1)
+                emissions = each.model.emissions(each.model.encoder.prepare(sentences_of(tokens))).expand(
+                    len(paths), -1, -1
+                )
                 total += each.model.crf.log_prob(emissions, paths)
         assert decoded[row] == paths[total.argmax()].tolist(), "an illegal path has log probability -inf"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from encoders.tiny import write_model
+from token_lists import sentences_of
 from torch import Tensor, nn
 from transformers import AutoModel
 
@@ -62,7 +63,7 @@ def test_the_weights_come_back(package: Path, tmp_path: Path, capsys: pytest.Cap
     for name, value in wanted.items():
         step = value.abs().amax() / 127
         assert (found[name] - value).abs().amax() <= 1.1 * step + 1e-3, name
-    build_encoder(EncoderConfig(transformer=str(tmp_path / "again")), [["the", "cat"]])
+    build_encoder(EncoderConfig(transformer=str(tmp_path / "again")), sentences_of([["the", "cat"]]))
     assert main(["again", "--model", str(package), "--encoders", str(tmp_path)]) == 0
     assert "is there already" in capsys.readouterr().err
 

@@ -21,9 +21,10 @@ from onnx_models import KINDS, TAGS, WORDS, random_tagger, sentences
 from oracle import Lattice
 from service_helpers import build_tagger
 from small_corpus import SMALL, corpus
+from token_lists import sentences_of
 
 from maskedcrf.crf.layer import MaskedCRF
-from maskedcrf.data.sentence import Sentence, in_context
+from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError
@@ -133,8 +134,8 @@ def test_every_sentence_gets_the_models_tags_whatever_its_length_and_batch(pair:
 def test_a_batch_of_32_is_32_sentences(pair: tuple[Tagger, OnnxTagger]) -> None:
     tagger, exported = pair
     tried = sentences(range(1, 33))
-    found = exported.paths(tried)
-    features = tagger.model.encoder.prepare(tried)
+    found = exported.paths(sentences_of(tried))
+    features = tagger.model.encoder.prepare(sentences_of(tried))
     with torch.inference_mode():
         emissions = tagger.model.emissions(features)
         paths = tagger.model.crf.decode_tensor(emissions, features["mask"])
@@ -153,13 +154,13 @@ def loaded(pairs: dict[str, tuple[Tagger, Path]]) -> list[tuple[Tagger, OnnxTagg
 @given(st.lists(st.lists(st.sampled_from(WORDS) | st.text(min_size=1), max_size=40), min_size=1, max_size=5))
 @settings(max_examples=30)
 def test_features_are_those_of_the_encoder(loaded: list[tuple[Tagger, OnnxTagger]], batch: list[list[str]]) -> None:
-    batch = [[word.encode("utf-8", "ignore").decode() for word in tokens] for tokens in batch]
+    chosen = sentences_of([word.encode("utf-8", "ignore").decode() for word in tokens] for tokens in batch)
     for tagger, exported in loaded:
-        ours = exported._features.prepare(batch)
-        theirs = {name: part.numpy() for name, part in tagger.model.encoder.prepare(batch).items() if name != "shapes"}
+        ours = exported._features.prepare(chosen)
+        theirs = {name: part.numpy() for name, part in tagger.model.encoder.prepare(chosen).items() if name != "shapes"}
         theirs.setdefault("piece_mask", np.ones_like(ours.get("pieces", 0), dtype=bool))
         assert all(np.array_equal(array, theirs[name]) for name, array in ours.items())
-        assert exported._features.lengths(batch) == tagger.model.encoder.lengths(batch)
+        assert exported._features.lengths(chosen) == tagger.model.encoder.lengths(chosen)
 
 
 @pytest.fixture(scope="module")
@@ -174,9 +175,9 @@ def test_a_file_sees_the_neighbours_that_the_folder_sees(looking_around: tuple[T
     tagger, path = looking_around
     exported = OnnxTagger.load(path)
     documents = [Sentence(tuple(words), document=n // 4) for n, words in enumerate(sentences([*range(9)] * 3))]
-    around = [sentence.around for sentence in in_context(documents, 4)]
     words = [sentence.tokens for sentence in documents]
-    assert exported._features.lengths(words, around) == tagger.model.encoder.lengths(words, around)
+    placed = list(with_context(documents, 4))
+    assert exported._features.lengths(placed) == tagger.model.encoder.lengths(placed)
     found = compare(tagger, exported, documents)
     assert (found.sentences, found.tokens, found.different_tags) == (27, sum(map(len, words)), 0)
     assert [answer.tags for answer in exported.predict(words)] != [
@@ -330,7 +331,7 @@ def test_only_a_mask_that_is_off_lets_illegal_steps_in(mask: str, illegal: bool)
 
 
 def test_an_encoder_with_elmo_is_refused_in_one_line(tmp_path: Path) -> None:
-    encoder = build_encoder(EncoderConfig(elmo=str(write_bilm(tmp_path / "elmo"))), [["a"]])
+    encoder = build_encoder(EncoderConfig(elmo=str(write_bilm(tmp_path / "elmo"))), sentences_of([["a"]]))
     tagger = Tagger(TaggerModel(encoder, Constraints.from_scheme(["O"], "BIO"), dropout=0.0))
     with pytest.raises(MaskedCRFError, match="^an encoder with ELMo cannot be exported"):
         export(tagger, tmp_path / "model.onnx")
@@ -456,7 +457,7 @@ def test_the_command_line_tags_with_a_file_where_torch_is_not_installed(
 
 
 def test_the_model_exports_for_torch_with_batch_and_length_open() -> None:
-    encoder = build_encoder(EncoderConfig(words=8, lstm_layers=0), sentences(range(1, 9)))
+    encoder = build_encoder(EncoderConfig(words=8, lstm_layers=0), sentences_of(sentences(range(1, 9))))
     model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIOES"), dropout=0.1).eval()
 
     class Decoder(torch.nn.Module):
@@ -467,11 +468,11 @@ def test_the_model_exports_for_torch_with_batch_and_length_open() -> None:
         def forward(self, features: dict[str, torch.Tensor]) -> torch.Tensor:
             return self.model.crf.decode_tensor(self.model.emissions(features), features["mask"])
 
-    example = model.encoder.prepare(sentences(range(3, 6)))
+    example = model.encoder.prepare(sentences_of(sentences(range(3, 6))))
     shapes = ({name: dict(enumerate([torch.export.Dim.DYNAMIC] * 2)) for name in example},)
     program = torch.export.export(Decoder(), (example,), dynamic_shapes=shapes)
     for batch, length in product((1, 7), (1, 40)):
-        features = model.encoder.prepare([sentences(range(length, length + 1))[0]] * batch)
+        features = model.encoder.prepare(sentences_of([sentences(range(length, length + 1))[0]] * batch))
         assert torch.equal(program.module()(features), Decoder()(features))
 
 

@@ -27,8 +27,8 @@ class SlowModel:
         self.entered, self.let_go = threading.Event(), threading.Event()
 
     def answer(self, service: Service, question: object, items: list) -> list[bytes]:
-        self.texts += [item.source for item in items]
-        if any(item.source == "slow" for item in items):
+        self.texts += [sentence.text for sentence in items]
+        if any(sentence.text == "slow" for sentence in items):
             self.entered.set()
             assert self.let_go.wait(PATIENCE)
         return [b"{}" for _ in items]

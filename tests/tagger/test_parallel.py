@@ -12,9 +12,9 @@ from small_corpus import corpus
 
 from maskedcrf.errors import DataError
 from maskedcrf.tagger import parallel
-from maskedcrf.tagger.parallel import emissions_of, side_by_side
+from maskedcrf.tagger.parallel import compute_emissions, parallel_map
 
-SENTENCES = [sentence.tokens for sentence in corpus(40, 3)]
+SENTENCES = corpus(40, 3)
 
 
 @pytest.fixture(autouse=True)
@@ -28,19 +28,19 @@ def _threads():
 
 def computed(tagger):
     """Places and emissions of small batches."""
-    with emissions_of(tagger.model, SENTENCES, size=3, tokens=40) as batches:
+    with compute_emissions(tagger.model, SENTENCES, size=3, tokens=40) as batches:
         return list(batches)
 
 
 def test_an_encoder_that_does_not_pad_gets_batches_that_the_cores_share_evenly(tagger, monkeypatch):
     monkeypatch.setattr(type(tagger.model.encoder), "pads", property(lambda encoder: False))
-    sums = [sum(len(SENTENCES[place]) for place in batch.places) for batch in computed(tagger)]
+    sums = [sum(len(SENTENCES[place]) for place in batch.indices) for batch in computed(tagger)]
     assert len(sums) % 4 == 0
     assert max(sums) - min(sums) <= 2 * max(map(len, SENTENCES))
     assert sum(sums) == sum(map(len, SENTENCES))
 
 
-def test_batches_side_by_side_are_those_one_after_the_other_to_the_bit(tagger, monkeypatch):
+def test_batches_parallel_map_are_those_one_after_the_other_to_the_bit(tagger, monkeypatch):
     threads = set()
 
     def watched(model, prepared, compute=parallel._compute):
@@ -53,9 +53,9 @@ def test_batches_side_by_side_are_those_one_after_the_other_to_the_bit(tagger, m
     assert threading.get_ident() not in threads
     torch.set_num_threads(1)
     alone = computed(tagger)
-    assert [batch.places for batch in together] == [batch.places for batch in alone]
+    assert [batch.indices for batch in together] == [batch.indices for batch in alone]
     assert all(torch.equal(a.emissions, b.emissions) for a, b in zip(together, alone, strict=True))
-    assert sorted(place for batch in together for place in batch.places) == list(range(len(SENTENCES)))
+    assert sorted(place for batch in together for place in batch.indices) == list(range(len(SENTENCES)))
 
 
 @pytest.mark.parametrize(("tasks", "threads", "each"), [(1, 1, 4), (2, 2, 2), (3, 3, 1), (9, 4, 1)])
@@ -66,7 +66,7 @@ def test_threads_share_out_the_cores_and_all_others_keep_theirs(tasks, threads, 
         met.wait()
         return torch.get_num_threads()
 
-    with side_by_side(tasks) as mapped:
+    with parallel_map(tasks) as mapped:
         assert list(mapped(cores, range(threads))) == [each] * threads
         with ThreadPoolExecutor(1) as new:
             assert new.submit(torch.get_num_threads).result() == 4
@@ -100,7 +100,7 @@ def test_a_caller_that_gives_up_does_not_wait_for_what_has_not_begun(tagger, mon
         return compute(features)
 
     monkeypatch.setattr(tagger.model, "emissions", slow)
-    with pytest.raises(KeyboardInterrupt), emissions_of(tagger.model, SENTENCES, size=1, tokens=40):
+    with pytest.raises(KeyboardInterrupt), compute_emissions(tagger.model, SENTENCES, size=1, tokens=40):
         raise KeyboardInterrupt
     assert len(begun) < len(SENTENCES)
     assert torch.get_num_threads() == 4

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import SMALL, corpus
+from token_lists import sentences_of
 
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
@@ -27,7 +28,7 @@ TAGS = ["O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER"]
 def lattice(tagger: Tagger, tokens: list[str]) -> oracle.Lattice:
     """All legal paths of a short sentence, from the model's scores and rules written here."""
     with torch.inference_mode():
-        emissions = tagger.model.emissions(tagger.model.encoder.prepare([tokens]))[0].double().numpy()
+        emissions = tagger.model.emissions(tagger.model.encoder.prepare(sentences_of([tokens])))[0].double().numpy()
     crf = tagger.model.crf
     legal = [[b[0] != "I" or (a != "O" and a[2:] == b[2:]) for b in TAGS] for a in TAGS]
     return oracle.Lattice(
@@ -235,7 +236,7 @@ def test_a_softmax_head_is_the_softmax_of_each_token():
     assert tagger.mask == "off"
     tokens = ["ann", "north", "bank"]
     with torch.inference_mode():
-        emissions = tagger.model.emissions(tagger.model.encoder.prepare([tokens]))
+        emissions = tagger.model.emissions(tagger.model.encoder.prepare(sentences_of([tokens])))
         expected = emissions.softmax(-1)
         marginals = tagger.model.crf.marginals(emissions)
     torch.testing.assert_close(marginals, expected)
@@ -292,7 +293,7 @@ def test_without_a_mask_a_threshold_finds_segments_that_begin_illegally(vague):
         for tokens, answer in zip(texts, answers, strict=True):
             spans = [(a, b, kind) for a in range(4) for b in range(a + 1, 5) for kind in ("LOC", "ORG", "PER")]
             with torch.inference_mode():
-                emissions = vague.model.emissions(vague.model.encoder.prepare([tokens]))
+                emissions = vague.model.emissions(vague.model.encoder.prepare(sentences_of([tokens])))
                 [shares] = vague.model.crf.span_probability(emissions, [spans])
             expected = {span for span, share in zip(spans, shares.tolist(), strict=True) if share >= 0.2}
             assert {(*entity.tokens, entity.type) for entity in answer.entities} == expected != set()

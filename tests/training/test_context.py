@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 from context_corpus import documents, settings, text_of
+from token_lists import sentences_of
 
-from maskedcrf.data.sentence import ALONE, Around, Sentence
+from maskedcrf.data.sentence import NO_CONTEXT, Context, Sentence
 from maskedcrf.tagger import Tagger
 from maskedcrf.training import loop
 from maskedcrf.training.dataset import build_corpus
@@ -72,7 +73,10 @@ def test_hidden_words_are_hidden_in_the_sentence_and_not_around_it(bert):
     [([part], _)] = loop.prepared(run, [[0, 1]])
     unknown, known = (
         1,
-        {word: run.model.encoder.prepare([[word]])["pieces"][0, 1].item() for word in ("a", "sat", "the")},
+        {
+            word: run.model.encoder.prepare(sentences_of([[word]]))["pieces"][0, 1].item()
+            for word in ("a", "sat", "the")
+        },
     )
     assert part.features["pieces"].tolist() == [
         [2, unknown, unknown, known["the"], 3],
@@ -84,15 +88,15 @@ def test_neighbours_are_those_of_the_file_whatever_is_dropped_or_kept_for_dev(be
     train = [Sentence((f"w{n}",), ("I-X" if n == 3 else "B-X",)) for n in range(20)]
     chosen = Settings.of({**settings(bert, context=1), "gold": "drop"})
     corpus = build_corpus(train, None, None, chosen)
-    shown = dict(zip(corpus.tokens, corpus.around, strict=True)) | {each.tokens: each.around for each in corpus.dev}
+    shown = {each.tokens: each.context for each in corpus.sentences + corpus.dev}
     assert len(corpus.dev) == 2
     ends = {0: ((), ("w1",)), 19: (("w18",), ())}
-    assert shown == {(f"w{n}",): Around(*ends.get(n, ((f"w{n - 1}",), (f"w{n + 1}",)))) for n in range(20) if n != 3}
+    assert shown == {(f"w{n}",): Context(*ends.get(n, ((f"w{n - 1}",), (f"w{n + 1}",)))) for n in range(20) if n != 3}
 
 
 def test_without_a_context_nothing_is_around(bert):
     corpus = build_corpus(documents(5), documents(5, 1), None, Settings.of(settings(bert, context=0)))
-    assert set(corpus.around) == {each.around for each in corpus.dev} == {ALONE}
+    assert {each.context for each in corpus.sentences + corpus.dev} == {NO_CONTEXT}
 
 
 @pytest.mark.parametrize(("context", "differs"), [(0, False), (3, True)])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from small_corpus import SMALL, corpus
+from token_lists import sentences_of
 
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import Tagger
@@ -57,7 +58,7 @@ def test_the_share_of_words_asked_for_is_hidden_anew_each_step_and_the_tags_stay
     run, plain = make_run(word_dropout=0.4), make_run()
     batch = list(range(30))
     [([whole], _)] = loop.prepared(plain, [batch])
-    unknown = run.model.encoder.prepare([[loop.HIDDEN]])["words"].item()
+    unknown = run.model.encoder.prepare(sentences_of([[loop.HIDDEN_WORD]]))["words"].item()
     seen = []
     for run.state.step in (0, 1, 1):
         [([part], _)] = loop.prepared(run, [batch])

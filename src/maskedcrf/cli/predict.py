@@ -175,7 +175,8 @@ def _guess(name: str) -> InputFormat:
 
 def _json_input(name: str, number: int, line: str) -> Record:
     """The text of a line of JSON as it stands, or its tokens, and its fields."""
-    from maskedcrf.data.jsonl import LineSentence, json_record, strings, tokens_or_text
+    from maskedcrf.data.jsonl import json_record, strings, tokens_or_text
+    from maskedcrf.data.sentence import Sentence
     from maskedcrf.files import file_name
 
     where = f"{file_name(name)}:{number}"
@@ -184,7 +185,7 @@ def _json_input(name: str, number: int, line: str) -> Record:
     strings([json.dumps(fields, ensure_ascii=False)], "fields", where)  # all of them can be written
     if isinstance(words, str):
         return Record(words, fields)
-    return Record(LineSentence(tuple(words), None, file_name(name), number), fields)
+    return Record(Sentence(tuple(words), None, file_name(name), number, one_line=True), fields)
 
 
 def _write(

@@ -20,7 +20,6 @@ from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
-from maskedcrf.data.jsonl import LineSentence
 from maskedcrf.data.sentence import Sentence
 
 SIZES = {"train": 3000, "dev": 500, "test": 1000}
@@ -195,7 +194,7 @@ def demo_sentences(part: str, size: int, *, seed: int = 0) -> Iterator[Sentence]
         tokens, tags = grammar.sentence()
         if tuple(tokens) not in seen:
             seen.add(tuple(tokens))
-            yield LineSentence(tuple(tokens), tuple(tags), f"demo/{part}", len(seen))
+            yield Sentence(tuple(tokens), tuple(tags), f"demo/{part}", len(seen), one_line=True)
 
 
 class _Grammar:

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from maskedcrf.data.jsonl import LineSentence, tag_names
+from maskedcrf.data.jsonl import tag_names
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError, MissingExtraError
 
 
 def read_dataset(
     dataset: Any, *, tokens: str = "tokens", tags: str | None = "ner_tags", labels: Sequence[str] | None = None
-) -> Iterator[LineSentence]:
+) -> Iterator[Sentence]:
     """The rows of a `Dataset` or `IterableDataset` as sentences; `tags=None` reads tokens alone.
 
     Tags may be a sequence of `ClassLabel`, whose names are used, of strings, or of numbers that `labels` names.
@@ -32,12 +33,12 @@ def read_dataset(
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise DataError(f"{where}: {tokens} must be a list of strings, got {words!r:.60}")
         marks = None if tags is None else tuple(tag_names(row.get(tags), len(words), where, names))
-        yield LineSentence(tuple(words), marks, name, number)
+        yield Sentence(tuple(words), marks, name, number, one_line=True)
 
 
 def read_saved(
     folder: str | os.PathLike[str], *, tokens: str = "tokens", tags: str | None = "ner_tags"
-) -> Iterator[LineSentence]:
+) -> Iterator[Sentence]:
     """The sentences of a folder that `Dataset.save_to_disk` wrote."""
     try:
         from datasets import load_from_disk

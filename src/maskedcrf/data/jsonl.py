@@ -16,7 +16,6 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,15 +29,6 @@ JOINER = "\u200d"
 ASCII_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True, slots=True)
-class LineSentence(Sentence):
-    """A sentence that stands on one line of its file."""
-
-    def line_of(self, position: int) -> int:
-        """The line of the sentence; all tokens share it."""
-        return self.line
-
-
 class Token(NamedTuple):
     """A token and where it stands in its text."""
 
@@ -49,7 +39,7 @@ class Token(NamedTuple):
 
 def read_jsonl(
     path: str | os.PathLike[str], *, labels: Sequence[str] | None = None, scheme: str | Scheme = "BIO"
-) -> Iterator[LineSentence]:
+) -> Iterator[Sentence]:
     """The sentences of a file, one by one; `-` is standard input, gzip is seen by its first bytes.
 
     `labels` names the tags where they are numbers; `scheme` is what spans are written in.
@@ -60,14 +50,14 @@ def read_jsonl(
         if line.strip():
             where = f"{name}:{number}"
             tokens, tags = _sentence(json_record(line, where), where, labels, scheme)
-            yield LineSentence(tuple(tokens), None if tags is None else tuple(tags), name, number)
+            yield Sentence(tuple(tokens), None if tags is None else tuple(tags), name, number, one_line=True)
 
 
-def read_text(path: str | os.PathLike[str]) -> Iterator[LineSentence]:
+def read_text(path: str | os.PathLike[str]) -> Iterator[Sentence]:
     """The lines of a plain text, tokenised; a blank line is a sentence without tokens, so that none is lost."""
     name = file_name(path)
     for number, line in numbered_lines(path):
-        yield LineSentence(tuple(token.text for token in tokenise(line)), None, name, number)
+        yield Sentence(tuple(token.text for token in tokenise(line)), None, name, number, one_line=True)
 
 
 def tokenise(text: str) -> list[Token]:

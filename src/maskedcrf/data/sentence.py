@@ -1,24 +1,30 @@
-"""Sentence: tokens, their tags, where in which file they stood, and the words around them."""
+"""Sentence: tokens, their tags, the text and the file they come from, and the words around them.
+
+It is the one carrier on the whole way: readers make it, encoders take it, predictions keep it.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, takewhile, tee
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from maskedcrf.tags.scheme import Bools
 
 Text = TypeVar("Text")
 
 
-class Around(NamedTuple):
+class Context(NamedTuple):
     """The words before and after a sentence in its document."""
 
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
 
 
-ALONE = Around()
+NO_CONTEXT = Context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +35,27 @@ class Sentence:
     tags: tuple[str, ...] | None = None
     file: str = ""
     line: int = 1
-    """Line of the first token; each further token stands on the next line."""
+    """Line of the first token; each further token stands on the next line, unless `one_line`."""
     columns: tuple[tuple[str, ...], ...] = ()
     """Every column of the file, tokens and tags among them, so that it can be written back whole."""
     separator: str = " "
     """What stands between the columns when they are written."""
     document: int = 0
     """Which document of the file it is in: the number of document marks above it."""
-    around: Around = ALONE
-    """What `in_context` found; nothing until it is asked."""
+    text: str | None = None
+    """The raw text that was cut into the tokens; None where tokens were given."""
+    offsets: tuple[tuple[int, int], ...] | None = None
+    """Characters of each token in `text`, end exclusive."""
+    context: Context = NO_CONTEXT
+    """The words around it, once `with_context` has found them."""
+    one_line: bool = False
+    """True if all tokens stand on one line, as in JSON lines and plain text."""
+    allowed: Bools | None = field(default=None, compare=False, repr=False)
+    """(T, D): the model's tags that may stand at each token; None for all of them."""
 
     def line_of(self, position: int) -> int:
         """The line that a token stands on."""
-        return self.line + position
+        return self.line if self.one_line else self.line + position
 
     def where(self, position: int) -> str:
         """`file:line` of a token, as every message about it begins."""
@@ -75,7 +89,7 @@ def in_chunks(sentences: Iterable[Sentence], tokens: int = 1 << 16) -> Iterator[
         yield chunk
 
 
-def in_context(texts: Iterable[Text], words: int) -> Iterator[Text]:
+def with_context(texts: Iterable[Text], words: int) -> Iterator[Text]:
     """The same, each `Sentence` with up to so many words before and after it, taken from others of its document.
 
     These are the sentences given next to it that come from the same file without a document mark in between. What is
@@ -91,13 +105,13 @@ def in_context(texts: Iterable[Text], words: int) -> Iterator[Text]:
         if _document(text) != document:
             document, before = _document(text), ()
         if isinstance(text, Sentence):
-            yield replace(text, around=Around(before, _after(ahead, document, words)))
+            yield replace(text, context=Context(before, _following_words(ahead, document, words)))
             before = tuple(deque(chain(before, text.tokens), maxlen=words))
         else:
             yield text
 
 
-def _after(ahead: Iterator[object], document: tuple[str, int] | None, words: int) -> tuple[str, ...]:
+def _following_words(ahead: Iterator[object], document: tuple[str, int] | None, words: int) -> tuple[str, ...]:
     """The first words of the document in what is yet to come; a look, nothing is taken."""
     rest = takewhile(lambda text: _document(text) == document, tee(ahead)[1])
     return tuple(islice(chain.from_iterable(text.tokens for text in rest if isinstance(text, Sentence)), words))

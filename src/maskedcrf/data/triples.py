@@ -8,12 +8,12 @@ from itertools import zip_longest
 from pathlib import Path
 
 from maskedcrf.data.conll import runs
-from maskedcrf.data.jsonl import LineSentence
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 from maskedcrf.files import numbered_lines
 
 
-def read_triples(folder: str | os.PathLike[str]) -> Iterator[LineSentence]:
+def read_triples(folder: str | os.PathLike[str]) -> Iterator[Sentence]:
     """The sentences of a folder, tokens from seq.in and tags from seq.out, each perhaps with `.gz`.
 
     Blanks may be doubled and trail, as in SNIPS. `label` (the intents) is not read but must have as many lines.
@@ -34,7 +34,7 @@ def read_triples(folder: str | os.PathLike[str]) -> Iterator[LineSentence]:
                 f"{tokens}:{number}: {len(words)} tokens but {len(marks)} tags beside them; give each token one tag"
             )
         if words:
-            yield LineSentence(words, marks, str(tokens), number)
+            yield Sentence(words, marks, str(tokens), number, one_line=True)
 
 
 def _find(folder: Path, name: str) -> Path | None:

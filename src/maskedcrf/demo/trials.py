@@ -221,7 +221,7 @@ def _illegal_example(
     model.eval()
     for sentence, tags in zip(sentences, answers, strict=True):
         if rules.violations([ids[tag] for tag in tags]):
-            emissions = model.emissions(model.encoder.prepare([sentence.tokens]))[0]
+            emissions = model.emissions(model.encoder.prepare([sentence]))[0]
             found = lattice(model.crf, emissions, sentence.tokens)
             wrong = tuple(found.tags[tag] for tag in found.path) != sentence.tags
             plain = all(found.path[min(step.position, len(found.path) - 1)] == 0 for step in found.broken)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.features import Mask, Sentences, Surroundings, spellings
+from maskedcrf.encoders.features import Mask, Sentences, character_features
 from maskedcrf.encoders.files import Record, read_record, write_record
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vocabulary import PAD, Characters
@@ -40,12 +40,13 @@ class CharacterCNN(Part):
     @classmethod
     def build(cls, config: EncoderConfig, sentences: Sentences) -> Self:
         """A CNN over the characters of training sentences."""
-        return cls(Characters.from_sentences(sentences), config.characters, dropout=config.dropout)
+        vocabulary = Characters.from_sentences(sentence.tokens for sentence in sentences)
+        return cls(vocabulary, config.characters, dropout=config.dropout)
 
-    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Each different word's characters once, (words, C), and for each place which word stands there, (B, T)."""
-        tokens = [token for sentence in sentences for token in sentence]
-        return {name: torch.from_numpy(part) for name, part in spellings(self.vocabulary, tokens, mask).items()}
+        found = character_features(self.vocabulary, sentences, mask)
+        return {name: torch.from_numpy(part) for name, part in found.items()}
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, W)."""

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from maskedcrf.encoders.features import MOST_CONTEXT
+from maskedcrf.encoders.features import MAX_CONTEXT
 
 _DEFAULTS_BESIDE: dict[str, dict[str, Any]] = {
     "transformer": {"words": 0, "lstm_layers": 0, "dropout": 0.1},
@@ -36,7 +36,7 @@ class EncoderConfig(BaseModel):
     """Folder or hub name of a Hugging Face encoder."""
     pooling: Literal["first", "last", "mean", "max"] = "first"
     """Which word pieces of the transformer stand for a word."""
-    context: int = Field(default=0, ge=0, le=MOST_CONTEXT)
+    context: int = Field(default=0, ge=0, le=MAX_CONTEXT)
     """Words on either side of a sentence, from its neighbours in the document, that the transformer sees as well."""
     elmo: str | None = None
     """Folder with the options JSON and the HDF5 weights of a bidirectional language model."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.features import Mask, Sentences, Surroundings, on_words
+from maskedcrf.encoders.features import Mask, Sentences, scatter_to_words, words_of
 from maskedcrf.encoders.files import Record, one_line, read_bytes, read_record, write_record
 from maskedcrf.encoders.lstm import turned
 from maskedcrf.encoders.part import Features, Part
@@ -78,15 +78,15 @@ class ELMo(Part):
         _fill(part, _only(folder, "*.hdf5"))
         return part
 
-    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Each different word's bytes once, (words, C), and which word stands where, text ends included: (B, T + 2)."""
         rows = {"": 0}
-        places = [rows.setdefault(token, len(rows)) for sentence in sentences for token in sentence]
+        places = [rows.setdefault(token, len(rows)) for token in words_of(sentences)]
         spelt = [_spelling(word.encode("utf-8", "replace"), self.options.longest) for word in rows]
         spelt += [_spelling([mark], self.options.longest) for mark in (TEXT_BEGIN, TEXT_END)]
         lengths = mask.sum(axis=1)
         framed = np.zeros((mask.shape[0], mask.shape[1] + 2), dtype=np.int64)
-        framed[:, 1:-1] = on_words(np.array(places, dtype=np.int64), mask)
+        framed[:, 1:-1] = scatter_to_words(np.array(places, dtype=np.int64), mask)
         framed[:, 0] = len(rows)
         framed[np.arange(len(lengths)), lengths + 1] = len(rows) + 1
         return {"elmo_bytes": torch.tensor(spelt), "elmo_words": torch.from_numpy(framed)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.features import Sentences, Surroundings, mask_of
+from maskedcrf.encoders.features import Sentences, word_mask
 from maskedcrf.encoders.files import Record, read_record, write_record
 from maskedcrf.encoders.lstm import BiLSTM
 from maskedcrf.encoders.part import Features, Part
@@ -50,17 +51,14 @@ class Encoder(nn.Module):
             self.lstm = BiLSTM(self.width, config.lstm_hidden, layers=config.lstm_layers, dropout=config.dropout)
             self.width = self.lstm.width
 
-    def prepare(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> Features:
-        """Index tensors of a batch on the CPU; `mask` (B, T) is on where a word stands, words first, T at least 1.
-
-        `around` has the words before and after each sentence; left out, there are none.
-        """
+    def prepare(self, sentences: Sentences) -> Features:
+        """Index tensors of a batch on the CPU; `mask` (B, T) is on where a word stands, words first, T at least 1."""
         if not sentences:
             raise ShapeError("a batch needs at least one sentence, got none")
-        mask = mask_of(sentences)
+        mask = word_mask(sentences)
         features = {"mask": torch.from_numpy(mask)}
         for part in self._parts():
-            features |= part.prepare(sentences, mask, around)
+            features |= part.prepare(sentences, mask)
         return features
 
     @property
@@ -68,9 +66,9 @@ class Encoder(nn.Module):
         """Whether prediction computes on padding: a part does, or the LSTM."""
         return self.lstm is not None or any(part.pads for part in self._parts())
 
-    def lengths(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> list[int]:
+    def lengths(self, sentences: Sentences) -> list[int]:
         """How long each sentence is to the encoder: in pieces where a part cuts words up, else in words."""
-        return list(map(max, zip(*(part.lengths(sentences, around) for part in self._parts()), strict=True)))
+        return list(map(max, zip(*(part.lengths(sentences) for part in self._parts()), strict=True)))
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
@@ -95,12 +93,12 @@ class Encoder(nn.Module):
         return [part for part in self.parts.values() if isinstance(part, Part)]
 
 
-def build_encoder(config: EncoderConfig, sentences: Iterable[Sequence[str]]) -> Encoder:
+def build_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encoder:
     """An encoder to train: vocabularies from the training sentences, pretrained weights from their files."""
-    tokens: Sentences = list(sentences)
-    if not any(tokens):
+    training = list(sentences)
+    if not any(sentence.tokens for sentence in training):
         raise DataError("<memory>:1: no training sentences, so no vocabulary: give at least one")
-    parts = {name: kind.build(config, tokens) for name, kind in _kinds(config).items()}
+    parts = {name: kind.build(config, training) for name, kind in _kinds(config).items()}
     if config.vectors:
         config = config.model_copy(update={"words": parts["words"].width})
     return Encoder(config, parts)

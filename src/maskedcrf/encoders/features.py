@@ -9,78 +9,79 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedcrf.data.sentence import Around
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.transformer.windows import POOLED, Frame, longest_word, rows_of, shortened
 from maskedcrf.encoders.vocabulary import PAD, Characters, Lexicon
 
 Arrays = dict[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
 """(B, T), on where a word stands: words first, T at least 1."""
-Sentences = Sequence[Sequence[str]]
-Surroundings = Sequence[Around]
-"""Of each sentence the words before and after it; empty where nobody knows them."""
+Sentences = Sequence[Sentence]
 
-MOST_CONTEXT = 512
+MAX_CONTEXT = 512
 """Words on either side of a sentence; no usual transformer has positions for more."""
-REMEMBERED = 1 << 18
+MAX_CACHED_WORDS = 1 << 18
 """Words whose pieces are kept, so that each is cut into pieces once."""
 
 
-def mask_of(sentences: Sentences) -> Mask:
+def word_mask(sentences: Sentences) -> Mask:
     """(B, T): on where a word stands."""
     lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     mask: Mask = np.arange(max(1, lengths.max())) < lengths[:, None]
     return mask
 
 
-def widened(sentences: Sentences, around: Surroundings) -> Sentences:
-    """Each sentence with the words before and after it; as they are where nothing is said of those."""
-    if not around:
-        return sentences
-    return [[*before, *own, *after] for own, (before, after) in zip(sentences, around, strict=True)]
+def words_of(sentences: Sentences) -> list[str]:
+    """The words of all sentences, in order."""
+    return [word for sentence in sentences for word in sentence.tokens]
 
 
-def on_words(values: NDArray[np.int64], mask: Mask) -> NDArray[np.int64]:
+def words_in_context(sentence: Sentence) -> tuple[str, ...]:
+    """The words before a sentence, its own, and those after it."""
+    before, after = sentence.context
+    return (*before, *sentence.tokens, *after) if before or after else sentence.tokens
+
+
+def scatter_to_words(values: NDArray[np.int64], mask: Mask) -> NDArray[np.int64]:
     """Values of all words in order, (N, ...), spread over the batch: (B, T, ...), 0 where the mask is off."""
     spread = np.zeros((*mask.shape, *values.shape[1:]), dtype=np.int64)
     spread[mask] = values
     return spread
 
 
-def word_numbers(number: Callable[[str], int], tokens: Sequence[str], mask: Mask) -> NDArray[np.int64]:
+def word_ids(number: Callable[[str], int], sentences: Sentences, mask: Mask) -> NDArray[np.int64]:
     """The number of each word, (B, T)."""
-    return on_words(np.fromiter(map(number, tokens), np.int64, len(tokens)), mask)
+    words = words_of(sentences)
+    return scatter_to_words(np.fromiter(map(number, words), np.int64, len(words)), mask)
 
 
-def spellings(vocabulary: Characters, tokens: Sequence[str], mask: Mask) -> Arrays:
+def character_features(vocabulary: Characters, sentences: Sentences, mask: Mask) -> Arrays:
     """Each different word's characters once, (words, C), and for each place which word stands there, (B, T)."""
     rows: dict[str, int] = {}
-    places = [rows.setdefault(token, len(rows)) for token in tokens]
+    places = [rows.setdefault(word, len(rows)) for word in words_of(sentences)]
     spelt = [vocabulary.numbers(word) for word in rows or ("",)]
     characters = np.full((len(spelt), max(map(len, spelt))), PAD, dtype=np.int64)
     for row, numbers in zip(characters, spelt, strict=True):
         row[: len(numbers)] = numbers
-    return {"characters": characters, "spellings": on_words(np.array(places, dtype=np.int64), mask)}
+    return {"characters": characters, "spellings": scatter_to_words(np.array(places, dtype=np.int64), mask)}
 
 
-PLACES = 4
+WORD_POSITIONS = 4
 """Where a token can stand in a word of several: at its begin, inside, at its end; or alone."""
 
 
-def words_within(lexicon: Lexicon, tokens: Sequence[str], mask: Mask) -> Arrays:
+def lexicon_features(lexicon: Lexicon, sentences: Sentences, mask: Mask) -> Arrays:
     """Every token of every word found: its place among (B, T, 4), flat, the word, and its share of the place, (N,).
 
     The words at one place share it evenly. N is at least 1: where nothing is found, a share of 0.
     """
-    ends = np.cumsum(mask.sum(axis=1))
-    rows = [tokens[begin:end] for begin, end in zip((0, *ends[:-1]), ends, strict=True)]
-    found = [(row, *word) for row, sentence in enumerate(rows) for word in lexicon.within(sentence)]
+    found = [(row, *word) for row, sentence in enumerate(sentences) for word in lexicon.find_words(sentence.tokens)]
     row, first, last, number = np.array(found or [(0, 0, 0, 0)], dtype=np.int64).T
     sizes = last - first + 1
     nth = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     of = np.repeat(sizes, sizes)
     stands = np.select([of == 1, nth == 0, nth == of - 1], [3, 0, 2], default=1)
-    places = (np.repeat(row * mask.shape[1] + first, sizes) + nth) * PLACES + stands
+    places = (np.repeat(row * mask.shape[1] + first, sizes) + nth) * WORD_POSITIONS + stands
     shares = np.float32(bool(found)) / np.bincount(places)[places]
     return {
         "lexicon_places": places,
@@ -101,9 +102,9 @@ class WordPieces:
         self.capacity = positions - len(frame)
         self._pieces: dict[str, list[int]] = {}
 
-    def of(self, tokens: Sequence[str]) -> list[list[int]]:
+    def pieces_of_words(self, tokens: Sequence[str]) -> list[list[int]]:
         """The pieces of each word; at least one, so that every word has a vector."""
-        if len(self._pieces) > REMEMBERED:
+        if len(self._pieces) > MAX_CACHED_WORDS:
             self._pieces.clear()
         self._learn(set(tokens) - self._pieces.keys())
         return [self._pieces[token] for token in tokens]
@@ -117,29 +118,30 @@ class WordPieces:
         self._pieces |= {w: shortened(c.ids, longest) or [self.unknown] for w, c in zip(new, cut, strict=True)}
 
     def lengths(self, sentences: Sentences) -> list[int]:
-        """How many pieces each sentence has, with those that frame it."""
-        pieces = self.of(list(chain.from_iterable(sentences)))
+        """How many pieces each sentence has, with those of its context and the special pieces."""
+        seen = list(map(words_in_context, sentences))
+        pieces = self.pieces_of_words(list(chain.from_iterable(seen)))
         ends = np.cumsum([0, *map(len, pieces)])
-        words = np.cumsum([0, *map(len, sentences)])
+        words = np.cumsum([0, *map(len, seen)])
         lengths: list[int] = (np.diff(ends[words]) + len(self.frame)).tolist()
         return lengths
 
-    def rows(self, tokens: Sequence[str], mask: Mask, around: Surroundings = ()) -> Arrays:
+    def rows(self, sentences: Sentences, mask: Mask) -> Arrays:
         """Rows of pieces (R, P), R >= B, where they stand, and which stand for each word: flat places (B, T, K).
 
-        `tokens` are those of the `widened` sentences; words around a sentence have no place in it.
+        The words of a sentence's context have pieces, but no place among its words.
         """
-        words = self.of(tokens)
+        words = self.pieces_of_words(list(chain.from_iterable(map(words_in_context, sentences))))
         counts = np.fromiter(map(len, words), np.int64, len(words))
         pieces = np.fromiter(chain.from_iterable(words), np.int64, int(counts.sum()))
-        beside = [(len(before), len(after)) for before, after in around] or [(0, 0)] * len(mask)
-        sizes = np.insert(np.array(beside, dtype=np.int64), 1, mask.sum(axis=1), axis=1)
+        parts = ((len(each.context.before), len(each.tokens), len(each.context.after)) for each in sentences)
+        sizes = np.fromiter(chain.from_iterable(parts), np.int64, 3 * len(sentences)).reshape(-1, 3)
         own = np.repeat(np.tile([False, True, False], len(mask)), sizes.ravel())
         rows = rows_of(sizes.sum(axis=1), counts, capacity=self.capacity)
         filled, inside = self.frame.fill(pieces, rows)
         column = np.cumsum(counts) - counts - rows.begin[rows.row] + len(self.frame.prefix)
         places = POOLED[self.pooling]((rows.row * filled.shape[1] + column)[own], counts[own])
-        arrays: Arrays = {"pieces": filled, "places": on_words(places, mask), "piece_mask": inside}
+        arrays: Arrays = {"pieces": filled, "places": scatter_to_words(places, mask), "piece_mask": inside}
         if self.pooling == "mean":
-            arrays["piece_counts"] = on_words(counts[own], mask)
+            arrays["piece_counts"] = scatter_to_words(counts[own], mask)
         return arrays

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.features import PLACES, Mask, Sentences, Surroundings, words_within
+from maskedcrf.encoders.features import WORD_POSITIONS, Mask, Sentences, lexicon_features
 from maskedcrf.encoders.files import Record, read_record, write_record
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import read_vectors
@@ -40,7 +40,7 @@ class LexiconWords(Part):
     def __init__(self, lexicon: Lexicon, vector: int) -> None:
         super().__init__()
         self.lexicon = lexicon
-        self.width = PLACES * vector
+        self.width = WORD_POSITIONS * vector
         # Half precision and out of the optimiser's sight: a word that training never meets stays among its like.
         self.register_buffer("vectors", torch.zeros(len(lexicon), vector, dtype=torch.float16))
 
@@ -54,7 +54,7 @@ class LexiconWords(Part):
             rows.setdefault("".join(word.lower().split()), row)
         rows.pop("", None)
         lexicon = Lexicon(tuple(rows))
-        if not any(True for sentence in sentences for _ in lexicon.within(sentence)):
+        if not any(True for sentence in sentences for _ in lexicon.find_words(sentence.tokens)):
             raise DataError(
                 f"{config.lexicon}:1: none of its {len(lexicon)} words stands in the training sentences; "
                 "give a lexicon in their language and script"
@@ -64,16 +64,16 @@ class LexiconWords(Part):
         part.vectors.copy_(torch.from_numpy(array * (SIZE / max(float(array.std()), 1e-6))))
         return part
 
-    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Every token of every word found: its place, the word, and its share of the place, (N,)."""
-        tokens = [token for sentence in sentences for token in sentence]
-        return {name: torch.from_numpy(part) for name, part in words_within(self.lexicon, tokens, mask).items()}
+        found = lexicon_features(self.lexicon, sentences, mask)
+        return {name: torch.from_numpy(part) for name, part in found.items()}
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, 4 * V)."""
         rows, length = features["mask"].shape
         found = self.vectors[features["lexicon_words"]].float() * features["lexicon_shares"][:, None]
-        sums = found.new_zeros(rows * length * PLACES, self.width // PLACES)
+        sums = found.new_zeros(rows * length * WORD_POSITIONS, self.width // WORD_POSITIONS)
         return sums.index_add(0, features["lexicon_places"], found).view(rows, length, self.width)
 
     def save(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.features import Mask, Sentences, Surroundings
+from maskedcrf.encoders.features import Mask, Sentences
 
 Features = dict[str, Tensor]
 """What a batch of sentences becomes on the CPU; moved to the model's device as it is."""
@@ -30,8 +30,8 @@ class Part(nn.Module, ABC):
         """The part for training on these sentences, pretrained weights in place."""
 
     @abstractmethod
-    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
-        """Index tensors for a batch; `mask` (B, T) is on where a word stands, `around` for a part that looks at it."""
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
+        """Index tensors for a batch; `mask` (B, T) is on where a word stands."""
 
     @abstractmethod
     def forward(self, features: Features) -> Tensor:
@@ -46,9 +46,9 @@ class Part(nn.Module, ABC):
     def load(cls, folder: Path, config: EncoderConfig) -> Part:
         """The part as saved, its weights yet to be filled in."""
 
-    def lengths(self, sentences: Sentences, around: Surroundings = ()) -> list[int]:
+    def lengths(self, sentences: Sentences) -> list[int]:
         """How long each sentence is to this part: in words, unless it cuts them up or sees more."""
-        return list(map(len, sentences))
+        return [len(sentence.tokens) for sentence in sentences]
 
     def layers(self) -> list[list[nn.Parameter]]:
         """Pretrained parameters from the bottom up; none for a part that is trained from nothing."""

@@ -138,7 +138,7 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self.words)
 
-    def within(self, tokens: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+    def find_words(self, tokens: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """Every word made up of whole tokens, one inside another too: its first and last token, and its number."""
         lower = [token.lower() for token in tokens]
         for first in range(len(lower)):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.features import Mask, Sentences, Surroundings, word_numbers
+from maskedcrf.encoders.features import Mask, Sentences, word_ids, words_of
 from maskedcrf.encoders.files import Record, read_record, write_record
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import Vectors, read_vectors
@@ -51,15 +51,16 @@ class WordEmbeddings(Part):
     @classmethod
     def build(cls, config: EncoderConfig, sentences: Sentences) -> Self:
         """Embeddings of the words of training sentences, begun from the vector file if there is one."""
+        tokens = [sentence.tokens for sentence in sentences]
         if config.vectors is None:
-            return cls(Words.from_sentences(sentences), config.words)
-        seen = {form for sentence in sentences for token in sentence for form in (token, token.lower())}
+            return cls(Words.from_sentences(tokens), config.words)
+        seen = {form for word in words_of(sentences) for form in (word, word.lower())}
         vectors = read_vectors(config.vectors, seen)
         if "words" in config.model_fields_set and config.words != vectors.width:
             raise DataError(
                 f"{config.vectors}:1: vectors are {vectors.width} wide, `words` says {config.words}: leave `words` out"
             )
-        part = cls(Words.from_sentences(sentences, known=vectors.words, lower=True), vectors.width)
+        part = cls(Words.from_sentences(tokens, known=vectors.words, lower=True), vectors.width)
         part._fill(vectors)
         return part
 
@@ -73,12 +74,11 @@ class WordEmbeddings(Part):
         with torch.no_grad():
             self.trained.weight[pairs[:, 0]] = torch.from_numpy(vectors.array[pairs[:, 1]]).float()
 
-    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Numbers of words and, for hiding rare ones in training, of their shapes: both (B, T)."""
-        tokens = [token for sentence in sentences for token in sentence]
-        features = {"words": torch.from_numpy(word_numbers(self.vocabulary.number, tokens, mask))}
+        features = {"words": torch.from_numpy(word_ids(self.vocabulary.number, sentences, mask))}
         if self.vocabulary.rare:
-            features["shapes"] = torch.from_numpy(word_numbers(self.vocabulary.shape_number, tokens, mask))
+            features["shapes"] = torch.from_numpy(word_ids(self.vocabulary.shape_number, sentences, mask))
         return features
 
     def forward(self, features: Features) -> Tensor:

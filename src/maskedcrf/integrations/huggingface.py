@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.encoders.transformer.pretrained import check_weights, loading, quiet, skeleton
@@ -164,7 +165,7 @@ def from_huggingface(directory: str | Path) -> Tagger:
     with TemporaryDirectory() as aside, loading(str(directory)):
         other.encoder.save_pretrained(aside)
         transformers.PreTrainedTokenizerFast.from_pretrained(directory).save_pretrained(aside)
-        encoder = build_encoder(EncoderConfig(transformer=aside, context=other.config.context), [["a"]])
+        encoder = build_encoder(EncoderConfig(transformer=aside, context=other.config.context), [Sentence(("a",))])
     encoder.config = encoder.config.model_copy(update={"transformer": str(directory)})
     config = other.config
     model = TaggerModel(encoder, config.constraints(), mask=config.mask, dropout=config.classifier_dropout)

@@ -32,7 +32,9 @@ from maskedcrf.tagger.folder import refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
 
-EXAMPLE = (("one", "two", "three", "four", "internationalisation"), ("five", "six"), ("seven",))
+EXAMPLE = tuple(
+    Sentence(tuple(words.split())) for words in ("one two three four internationalisation", "five six", "seven")
+)
 """Sentences to trace with: no axis of theirs may be 1 long, or it would stay 1."""
 AXES = {
     "mask": "BT",

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from itertools import chain
 from typing import Any
 
 from maskedcrf.encoders.features import (
-    MOST_CONTEXT,
+    MAX_CONTEXT,
     Arrays,
     Mask,
     Sentences,
-    Surroundings,
     WordPieces,
-    mask_of,
-    spellings,
-    widened,
-    word_numbers,
-    words_within,
+    character_features,
+    lexicon_features,
+    word_ids,
+    word_mask,
 )
 from maskedcrf.encoders.transformer.windows import Frame
 from maskedcrf.encoders.vocabulary import Characters, Lexicon, Words
 from maskedcrf.errors import DataError, MissingExtraError
 
 Files = Mapping[str, str]
-Index = Callable[[list[str], Mask], Arrays]
-"""All tokens of a batch in order, and the mask (B, T) that says where they stand, to index arrays."""
+Index = Callable[[Sentences, Mask], Arrays]
+"""A batch, and the mask (B, T) that says where its words stand, to index arrays."""
 
 
 class Features:
@@ -47,43 +44,42 @@ class Features:
                 self._parts.append(_lexicon(files))
             if config["transformer"]:
                 self._pieces = _pieces(files, config["pooling"])
-                self.context = range(MOST_CONTEXT + 1).index(config.get("context", 0))  # or a ValueError
+                self.context = range(MAX_CONTEXT + 1).index(config.get("context", 0))  # or a ValueError
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise DataError(
                 f"the encoder's files are not complete or not sound ({type(error).__name__}: {error})"
             ) from error
 
-    def prepare(self, sentences: Sentences, around: Surroundings = ()) -> Arrays:
+    def prepare(self, sentences: Sentences) -> Arrays:
         """Index arrays of a batch; `mask` (B, T) is on where a word stands."""
-        mask = mask_of(sentences)
-        tokens = list(chain.from_iterable(sentences))
+        mask = word_mask(sentences)
         arrays: Arrays = {"mask": mask}
         for part in self._parts:
-            arrays |= part(tokens, mask)
+            arrays |= part(sentences, mask)
         if self._pieces:
-            arrays |= self._pieces.rows(list(chain.from_iterable(widened(sentences, around))), mask, around)
+            arrays |= self._pieces.rows(sentences, mask)
         return arrays
 
-    def lengths(self, sentences: Sentences, around: Surroundings = ()) -> list[int]:
+    def lengths(self, sentences: Sentences) -> list[int]:
         """How long each sentence is to the encoder, in pieces where it cuts words up."""
-        return self._pieces.lengths(widened(sentences, around)) if self._pieces else list(map(len, sentences))
+        return self._pieces.lengths(sentences) if self._pieces else list(map(len, sentences))
 
 
 def _words(files: Files) -> Index:
     saved = json.loads(files["words.json"])
     words, shapes, known = (tuple(saved[name]) for name in ("words", "shapes", "known"))
     vocabulary = Words(words, shapes, known, rare=saved["rare"], lower=saved["lower"])
-    return lambda tokens, mask: {"words": word_numbers(vocabulary.number, tokens, mask)}
+    return lambda sentences, mask: {"words": word_ids(vocabulary.number, sentences, mask)}
 
 
 def _characters(files: Files) -> Index:
     vocabulary = Characters(tuple(json.loads(files["characters.json"])["characters"]))
-    return lambda tokens, mask: spellings(vocabulary, tokens, mask)
+    return lambda sentences, mask: character_features(vocabulary, sentences, mask)
 
 
 def _lexicon(files: Files) -> Index:
     lexicon = Lexicon(tuple(json.loads(files["lexicon.json"])["words"]))
-    return lambda tokens, mask: words_within(lexicon, tokens, mask)
+    return lambda sentences, mask: lexicon_features(lexicon, sentences, mask)
 
 
 def _pieces(files: Files, pooling: str) -> WordPieces:

@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedcrf.data.batching import prediction_batches
-from maskedcrf.data.sentence import in_context
-from maskedcrf.encoders.features import Surroundings
+from maskedcrf.data.sentence import Sentence, with_context
+from maskedcrf.data.texts import TextInput, next_buffer, require_list_of_texts, to_sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.onnx import file
 from maskedcrf.onnx.features import Features
 from maskedcrf.onnx.file import Description, OnnxFileError
 from maskedcrf.tagger.fixed_tags import Fixed
-from maskedcrf.tagger.items import Item, Text, refuse_one_text, take
 from maskedcrf.tagger.prediction import Prediction, Ranked
 from maskedcrf.tags.segments import encode, read_paths
 
@@ -81,8 +80,8 @@ class OnnxTagger:
     @overload
     def predict(self, texts: str, **options: Any) -> Prediction: ...
     @overload
-    def predict(self, texts: Sequence[Text], **options: Any) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[Text], **options: Any) -> Prediction | list[Prediction]:
+    def predict(self, texts: Sequence[TextInput], **options: Any) -> list[Prediction]: ...
+    def predict(self, texts: str | Sequence[TextInput], **options: Any) -> Prediction | list[Prediction]:
         """Tags and entities of one text, or of each of many; options as in `stream`."""
         if isinstance(texts, str):
             return next(self.stream([texts], **options))
@@ -90,7 +89,7 @@ class OnnxTagger:
 
     def stream(
         self,
-        texts: Iterable[Text],
+        texts: Iterable[TextInput],
         *,
         nbest: int = 0,
         probabilities: bool = False,
@@ -115,11 +114,11 @@ class OnnxTagger:
             )
         if fixed is not None or gazetteer is not None:
             raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
-        refuse_one_text(texts)
+        require_list_of_texts(texts)
         limit = batch_tokens or BATCH_TOKENS
-        numbered = enumerate(map(Item.of, in_context(texts, self._features.context)))
-        while buffer := take(numbered, limit * BUFFER):
-            lengths = self._features.lengths([item.tokens for _, item in buffer], [item.around for _, item in buffer])
+        numbered = enumerate(map(to_sentence, with_context(texts, self._features.context)))
+        while buffer := next_buffer(numbered, limit * BUFFER):
+            lengths = self._features.lengths([sentence for _, sentence in buffer])
             batches = prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR)
             chosen = [[buffer[place] for place in batch] for batch in batches]
             # One text is not worth a thread.
@@ -128,9 +127,9 @@ class OnnxTagger:
             answers = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
             yield from (answers[place] for place in range(len(buffer)))
 
-    def paths(self, sentences: Sequence[Sequence[str]], around: Surroundings = ()) -> Paths:
-        """The best legal path of each sentence, all in one run; `around` has the words before and after each."""
-        arrays = self._features.prepare(sentences, around)
+    def paths(self, sentences: Sequence[Sentence]) -> Paths:
+        """The best legal path of each sentence, all in one run."""
+        arrays = self._features.prepare(sentences)
         try:
             found = Paths(*self.session.run(OUTPUTS, arrays))
         except Exception as error:  # onnxruntime's errors have no common base of their own
@@ -146,32 +145,33 @@ class OnnxTagger:
         """Refuse a file whose description, tokenizer and graph are not of one model, before a text meets it."""
         for tag in self.tags:
             self.scheme.split(tag)
+        example = Sentence(("a",))
         found = {node.name for node in self.session.get_inputs()}
         outputs = [node.name for node in self.session.get_outputs()]
-        if found != self._features.prepare([["a"]]).keys() or outputs != OUTPUTS:
+        if found != self._features.prepare([example]).keys() or outputs != OUTPUTS:
             raise OnnxFileError("its inputs and outputs are not those of a maskedcrf model; export it again")
-        self.paths([["a"]])
+        self.paths([example])
 
-    def _answers(self, numbered: Sequence[tuple[int, Item]], *, ranked: bool) -> list[Prediction]:
-        full = [(number, item) for number, item in numbered if item.tokens]
+    def _answers(self, numbered: Sequence[tuple[int, Sentence]], *, ranked: bool) -> list[Prediction]:
+        full = [(number, sentence) for number, sentence in numbered if sentence.tokens]
         found = iter(self._full_answers(full, ranked=ranked) if full else ())
-        return [next(found) if item.tokens else Prediction((), (), (), source=item.source) for _, item in numbered]
+        return [next(found) if sentence.tokens else Prediction(sentence, (), ()) for _, sentence in numbered]
 
-    def _full_answers(self, numbered: Sequence[tuple[int, Item]], *, ranked: bool) -> Iterator[Prediction]:
-        items = [item for _, item in numbered]
-        found = self.paths([item.tokens for item in items], [item.around for item in items])
+    def _full_answers(self, numbered: Sequence[tuple[int, Sentence]], *, ranked: bool) -> Iterator[Prediction]:
+        sentences = [sentence for _, sentence in numbered]
+        found = self.paths(sentences)
         for (number, _), share in zip(numbered, found.log_probability.tolist(), strict=True):
             if share == -np.inf:
                 raise IllegalPathError(f"input {number} (counted from 0): no legal path has its length")
-        paths = [row[: len(item.tokens)] for item, row in zip(items, found.tags.tolist(), strict=True)]
+        paths = [row[: len(sentence.tokens)] for sentence, row in zip(sentences, found.tags.tolist(), strict=True)]
         segments = read_paths(paths, self.tags, self.scheme)
         shares = np.exp(found.log_probability, dtype=np.float64).tolist()
-        for item, path, row, share in zip(items, paths, segments, shares, strict=True):
+        for sentence, path, row, share in zip(sentences, paths, segments, shares, strict=True):
             tags = tuple(self.tags[number] for number in path)
             if self.output_scheme != self.scheme:
                 tags = tuple(encode(row, len(tags), self.output_scheme))
             ranks = (Ranked(tags, share),) if ranked else ()
-            yield Prediction(item.tokens, tags, tuple(row), None, ranks, item.source, item.offsets)
+            yield Prediction(sentence, tags, tuple(row), None, ranks)
 
 
 def _cores() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -16,6 +16,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from maskedcrf import __version__
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.texts import to_sentence
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.report.lattice import lattice
 from maskedcrf.service import limits as caps
@@ -26,7 +28,6 @@ from maskedcrf.service.metrics import Metrics
 from maskedcrf.service.middleware import LOOPBACK, Guard, refusal
 from maskedcrf.tagger import Tagger, predict
 from maskedcrf.tagger.fixed_tags import allowed_tags
-from maskedcrf.tagger.items import Item
 from maskedcrf.tagger.model import to_device
 from maskedcrf.tagger.predict import Question
 from maskedcrf.tagger.prediction import Prediction
@@ -58,17 +59,17 @@ class Service:
     def __init__(self, tagger: Tagger) -> None:
         self.tagger = tagger
 
-    def item(self, sentence: schemas.Sentence) -> Item:
-        """The sentence on its way to the model, its size and its fixed tags checked."""
+    def sentence(self, given: schemas.Sentence) -> Sentence:
+        """The sentence of a request, its size and its fixed tags checked."""
         rules = self.tagger.model.crf.constraints
-        item = Item.of(sentence.text if "text" in sentence.model_fields_set else sentence.tokens)
-        _at_most(len(item.tokens), caps.TOKENS, "tokens in one sentence")
-        _at_most(max(map(len, item.tokens), default=0), caps.TOKEN_CHARACTERS, "characters in one token")
-        fixed = {int(position): tags for position, tags in sentence.fixed.items()}
-        allowed = allowed_tags(rules, item.tokens, fixed=fixed, gazetteer=None)
+        sentence = to_sentence(given.text if "text" in given.model_fields_set else given.tokens)
+        _at_most(len(sentence.tokens), caps.TOKENS, "tokens in one sentence")
+        _at_most(max(map(len, sentence.tokens), default=0), caps.TOKEN_CHARACTERS, "characters in one token")
+        fixed = {int(position): tags for position, tags in given.fixed.items()}
+        allowed = allowed_tags(rules, sentence.tokens, fixed=fixed, gazetteer=None)
         if allowed is not None and not _has_path(rules, allowed):
             raise HTTPException(422, "the fixed tags leave no legal path; free some of them")
-        return item._replace(allowed=allowed)
+        return replace(sentence, allowed=allowed)
 
     def question(self, options: schemas.Options) -> Question:
         """What is asked beside the tags."""
@@ -80,12 +81,12 @@ class Service:
             output_scheme=scheme if scheme != self.tagger.scheme else None,
         )
 
-    def answer(self, question: Hashable, items: Sequence[Any]) -> list[bytes]:
-        """An answer for each item, in JSON; runs on the model's thread."""
+    def answer(self, question: Hashable, sentences: Sequence[Any]) -> list[bytes]:
+        """An answer for each sentence, in JSON; runs on the model's thread."""
         if isinstance(question, LatticeQuestion):
-            return [_json(self._lattice(item, question.nbest)) for item in items]
+            return [_json(self._lattice(sentence, question.nbest)) for sentence in sentences]
         assert isinstance(question, Question)
-        return [_json(found.to_json()) for found in predict.stream(self.tagger.model, items, question=question)]
+        return [_json(found.to_json()) for found in predict.stream(self.tagger.model, sentences, question=question)]
 
     def warm_up(self) -> None:
         """Compile what is compiled on first use, so that no request waits for it."""
@@ -95,18 +96,18 @@ class Service:
             Question(threshold=0.5),
             LatticeQuestion(2),
         ):
-            self.answer(question, [Item.of("a b")])
+            self.answer(question, [to_sentence("a b")])
 
     @torch.inference_mode()
-    def _lattice(self, item: Item, nbest: int) -> dict[str, Any]:
+    def _lattice(self, sentence: Sentence, nbest: int) -> dict[str, Any]:
         model = self.tagger.model
         scores = torch.empty(0, len(model.crf.tags))
-        if item.tokens:
-            features = to_device(model.encoder.prepare([item.tokens]), model.device)
+        if sentence.tokens:
+            features = to_device(model.encoder.prepare([sentence]), model.device)
             scores = model.emissions(features).float()[0][features["mask"][0]]
-        allowed = None if item.allowed is None else torch.from_numpy(item.allowed).to(scores.device)
-        found = lattice(model.crf, scores, item.tokens, allowed=allowed, nbest=nbest)
-        shown = Prediction(item.tokens, (), (), source=item.source, spans=item.offsets)
+        allowed = None if sentence.allowed is None else torch.from_numpy(sentence.allowed).to(scores.device)
+        found = lattice(model.crf, scores, sentence.tokens, allowed=allowed, nbest=nbest)
+        shown = Prediction(sentence, (), ())
         return {"text": shown.text, "offsets": shown.offsets, **found.as_dict()}
 
 
@@ -163,34 +164,34 @@ def _bounded_route(limits: Limits, bodies: Budget) -> type[APIRoute]:
 
 
 def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
-    async def submit(client: Request, options: schemas.Options, items: Sequence[Item]) -> list[bytes]:
+    async def submit(client: Request, options: schemas.Options, sentences: Sequence[Sentence]) -> list[bytes]:
         weight = _weight(options)
-        most, tokens = caps.REQUEST_TOKENS // weight, sum(len(item.tokens) for item in items)
+        most, tokens = caps.REQUEST_TOKENS // weight, sum(len(sentence.tokens) for sentence in sentences)
         _at_most(tokens, most, "tokens in one request that asks for this")
-        return await unless_gone(client, batcher.submit(service.question(options), items, weight=weight))
+        return await unless_gone(client, batcher.submit(service.question(options), sentences, weight=weight))
 
     @app.post("/tag", response_model=schemas.Prediction, responses=schemas.declared(*POSTED))
     async def tag(request: schemas.TagRequest, client: Request) -> Response:
         """Tags and entities of one sentence."""
-        return _answered(await submit(client, request, [service.item(request)]))
+        return _answered(await submit(client, request, [service.sentence(request)]))
 
     @app.post("/tag/batch", response_model=schemas.Predictions, responses=schemas.declared(*POSTED))
     async def tag_batch(request: schemas.BatchRequest, client: Request) -> Response:
         """Tags and entities of many sentences."""
-        items = list[Item]()
-        for number, sentence in enumerate(request.sentences):
+        sentences = list[Sentence]()
+        for number, given in enumerate(request.sentences):
             with _located(f"sentences.{number}"):
-                items.append(service.item(sentence))
-        answers = await submit(client, request, items)
+                sentences.append(service.sentence(given))
+        answers = await submit(client, request, sentences)
         return _answered([b'{"predictions": [', b", ".join(answers), b"]}"])
 
     @app.post("/lattice", response_model=schemas.LatticeAnswer, responses=schemas.declared(*POSTED))
     async def tag_lattice(request: schemas.LatticeRequest, client: Request) -> Response:
         """The lattice of one sentence: scores, marginals, the masked and the unmasked path."""
-        item = service.item(request)
-        _at_most(len(item.tokens), caps.LATTICE_TOKENS, "tokens in one lattice")
+        sentence = service.sentence(request)
+        _at_most(len(sentence.tokens), caps.LATTICE_TOKENS, "tokens in one lattice")
         question = LatticeQuestion(request.nbest)
-        return _answered(await unless_gone(client, batcher.submit(question, [item], weight=caps.RANKED_WEIGHT)))
+        return _answered(await unless_gone(client, batcher.submit(question, [sentence], weight=caps.RANKED_WEIGHT)))
 
 
 def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics) -> None:

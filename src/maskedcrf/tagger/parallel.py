@@ -17,28 +17,26 @@ import torch
 from torch import Tensor
 
 from maskedcrf.data.batching import even_batches, prediction_batches
-from maskedcrf.data.sentence import ALONE
-from maskedcrf.encoders.features import Sentences, Surroundings
+from maskedcrf.encoders.features import Sentences
 from maskedcrf.encoders.part import Features
 from maskedcrf.tagger.model import TaggerModel, to_device
 
-_SETTING = Lock()
+_thread_count_lock = Lock()
 
 
 class Batch(NamedTuple):
     """Which of the sentences, the scores of their words (B, T, D) and where words stand (B, T)."""
 
-    places: list[int]
+    indices: list[int]
     emissions: Tensor
     mask: Tensor
 
 
 @contextmanager
-def emissions_of(
+def compute_emissions(
     model: TaggerModel,
     sentences: Sentences,
     *,
-    around: Surroundings = (),
     size: int,
     tokens: int,
     similar: float = 0.0,
@@ -47,20 +45,16 @@ def emissions_of(
 
     The model does not train meanwhile.
     """
-    around = around or [ALONE] * len(sentences)
-    lengths = model.encoder.lengths(sentences, around)
+    lengths = model.encoder.lengths(sentences)
     if model.encoder.pads:
         batches = prediction_batches(lengths, size=size, tokens=tokens, similar=similar)
     else:
         batches = even_batches(lengths, size=size, tokens=tokens, workers=torch.get_num_threads())
-    prepared = (
-        (places, model.encoder.prepare([sentences[place] for place in places], [around[place] for place in places]))
-        for places in batches
-    )
+    prepared = ((indices, model.encoder.prepare([sentences[index] for index in indices])) for indices in batches)
     was_training = model.training
     model.eval()
     try:
-        with side_by_side(len(batches) if model.device.type == "cpu" else 1) as each:
+        with parallel_map(len(batches) if model.device.type == "cpu" else 1) as each:
             yield each(partial(_compute, model), prepared)
     finally:
         model.train(was_training)
@@ -68,15 +62,15 @@ def emissions_of(
 
 @torch.inference_mode()
 def _compute(model: TaggerModel, prepared: tuple[list[int], Features]) -> Batch:
-    places, features = prepared
+    indices, features = prepared
     features = to_device(features, model.device)
-    return Batch(places, model.emissions(features).float(), features["mask"])
+    return Batch(indices, model.emissions(features).float(), features["mask"])
 
 
 @contextmanager
-def side_by_side(tasks: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]]:
+def parallel_map(tasks: int) -> Iterator[Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]]:
     """A `map` for so many tasks, in threads that share out the cores torch may use; one task gets them all."""
-    with _SETTING:
+    with _thread_count_lock:
         cores = torch.get_num_threads()
     threads = min(tasks, cores)
     if threads < 2:
@@ -92,7 +86,7 @@ def side_by_side(tasks: int) -> Iterator[Callable[[Callable[[Any], Any], Iterabl
     try:
         # torch keeps the number by thread, but a thread new to it takes the one last set in any: so all set theirs
         # at once, and what others will take is put back before any work begins.
-        with _SETTING:
+        with _thread_count_lock:
             wait([pool.submit(start) for _ in range(threads)])
             torch.set_num_threads(cores)
         yield pool.map

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.texts import next_buffer
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
-from maskedcrf.tagger.items import Item, take
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.parallel import emissions_of
+from maskedcrf.tagger.parallel import compute_emissions
 from maskedcrf.tagger.prediction import Prediction, Ranked
 from maskedcrf.tagger.span_search import SegmentBounds
 from maskedcrf.tags.scheme import Scheme
@@ -58,14 +59,14 @@ class Question:
 
 
 def stream(
-    model: TaggerModel, items: Iterable[Item], *, question: Question, batch_tokens: int | None = None
+    model: TaggerModel, sentences: Iterable[Sentence], *, question: Question, batch_tokens: int | None = None
 ) -> Iterator[Prediction]:
-    """A prediction for each item, in order; memory holds one buffer of them, whatever their number."""
+    """A prediction for each sentence, in order; memory holds one buffer of them, whatever their number."""
     limit = batch_tokens or default_batch_tokens(model)
-    numbered = enumerate(items)
-    while buffer := take(numbered, limit * BUFFER):
-        answers = {number: Prediction((), (), (), source=item.source) for number, item in buffer}
-        full = [(number, item) for number, item in buffer if item.tokens]
+    numbered = enumerate(sentences)
+    while buffer := next_buffer(numbered, limit * BUFFER):
+        answers = {number: Prediction(sentence, (), ()) for number, sentence in buffer}
+        full = [(number, sentence) for number, sentence in buffer if sentence.tokens]
         answers |= _answers(model, full, question, limit=limit)
         yield from (answers.pop(number) for number, _ in buffer)
 
@@ -79,15 +80,15 @@ def default_batch_tokens(model: TaggerModel) -> int:
 
 @torch.inference_mode()
 def _answers(
-    model: TaggerModel, numbered: Sequence[tuple[int, Item]], question: Question, *, limit: int
+    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], question: Question, *, limit: int
 ) -> dict[int, Prediction]:
-    """Predictions for items that have tokens, by their number."""
+    """Predictions for sentences that have tokens, by their number."""
     answers: dict[int, Prediction] = {}
-    sentences, around = [item.tokens for _, item in numbered], [item.around for _, item in numbered]
-    with emissions_of(model, sentences, around=around, size=MOST, tokens=limit, similar=SIMILAR) as batches:
-        for places, emissions, mask in batches:
-            chosen = [numbered[place] for place in places]
-            allowed = _allowed([item for _, item in chosen], mask, len(model.crf.tags))
+    sentences = [sentence for _, sentence in numbered]
+    with compute_emissions(model, sentences, size=MOST, tokens=limit, similar=SIMILAR) as batches:
+        for indices, emissions, mask in batches:
+            chosen = [numbered[index] for index in indices]
+            allowed = _allowed([sentence for _, sentence in chosen], mask, len(model.crf.tags))
             found = _named(model, chosen, _Lattice(emissions, mask, allowed), question)
             answers |= zip((number for number, _ in chosen), found, strict=True)
     return answers
@@ -105,11 +106,11 @@ class _Lattice(NamedTuple):
 
 
 def _named(
-    model: TaggerModel, numbered: Sequence[tuple[int, Item]], lattice: _Lattice, question: Question
+    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], lattice: _Lattice, question: Question
 ) -> list[Prediction]:
-    """Predictions for one batch; an item that cannot be answered is named by its number."""
+    """Predictions for one batch; a sentence that cannot be answered is named by its number."""
     try:
-        return _predictions(model, [item for _, item in numbered], lattice, question)
+        return _predictions(model, [sentence for _, sentence in numbered], lattice, question)
     except IllegalPathError as error:
         if len(numbered) == 1:
             raise IllegalPathError(f"input {numbered[0][0]} (counted from 0): {error}") from error
@@ -117,7 +118,9 @@ def _named(
         return list(chain.from_iterable(alone))
 
 
-def _predictions(model: TaggerModel, items: Sequence[Item], lattice: _Lattice, question: Question) -> list[Prediction]:
+def _predictions(
+    model: TaggerModel, sentences: Sequence[Sentence], lattice: _Lattice, question: Question
+) -> list[Prediction]:
     paths = model.crf.decode(lattice.emissions, lattice.mask, allowed=lattice.allowed)
     best = rows = read_paths(paths, model.crf.tags, model.scheme)
     ranked: Iterable[tuple[Ranked, ...]] = repeat(())
@@ -130,21 +133,21 @@ def _predictions(model: TaggerModel, items: Sequence[Item], lattice: _Lattice, q
         shares = _probabilities(model, lattice, rows)
     written = _written(model, paths, question.output_scheme, best)
     predictions = []
-    for item, tags, segments, share, ranks in zip(items, written, rows, shares, ranked, strict=False):
-        assert len(tags) == len(item.tokens), "tags out = tokens in"
-        predictions.append(Prediction(item.tokens, tags, tuple(segments), share, ranks, item.source, item.offsets))
+    for sentence, tags, segments, share, ranks in zip(sentences, written, rows, shares, ranked, strict=False):
+        assert len(tags) == len(sentence.tokens), "tags out = tokens in"
+        predictions.append(Prediction(sentence, tags, tuple(segments), share, ranks))
     return predictions
 
 
-def _allowed(items: Sequence[Item], mask: Tensor, size: int) -> Tensor | None:
+def _allowed(sentences: Sequence[Sentence], mask: Tensor, size: int) -> Tensor | None:
     """(B, T, D) on the words of the batch, or None where nothing is narrowed."""
-    if all(item.allowed is None for item in items):
+    if all(sentence.allowed is None for sentence in sentences):
         return None
     words = mask.cpu()
     allowed = torch.ones((*words.shape, size), dtype=torch.bool)
-    for row, item in enumerate(items):
-        if item.allowed is not None:
-            allowed[row, words[row]] = torch.from_numpy(item.allowed)
+    for row, sentence in enumerate(sentences):
+        if sentence.allowed is not None:
+            allowed[row, words[row]] = torch.from_numpy(sentence.allowed)
     return allowed.to(mask.device)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.tags.segments import Segment
 
 
@@ -46,7 +47,8 @@ class Ranked(NamedTuple):
 class Prediction:
     """Tags for every token of one text, and the entities they spell."""
 
-    tokens: tuple[str, ...]
+    sentence: Sentence
+    """What was tagged."""
     tags: tuple[str, ...]
     segments: tuple[Segment, ...]
     """Token positions of the entities; legal ones only, unless the model's mask is off."""
@@ -54,19 +56,22 @@ class Prediction:
     """Of each segment."""
     nbest: tuple[Ranked, ...] = ()
     """The n best paths with their probabilities, best first, if asked for."""
-    source: str | None = field(default=None, repr=False)
-    spans: Sequence[tuple[int, int]] | None = field(default=None, repr=False)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens of the sentence, each with its tag in `tags`."""
+        return self.sentence.tokens
 
     @property
     def text(self) -> str:
         """The text given; for a list of tokens, the tokens joined by blanks."""
-        return " ".join(self.tokens) if self.source is None else self.source
+        return " ".join(self.tokens) if self.sentence.text is None else self.sentence.text
 
     @cached_property
     def offsets(self) -> Sequence[tuple[int, int]]:
         """Characters of each token in `text`, end exclusive."""
-        if self.spans is not None:
-            return self.spans
+        if self.sentence.offsets is not None:
+            return self.sentence.offsets
         offsets, start = [], 0
         for token in self.tokens:
             offsets.append((start, start + len(token)))

@@ -13,7 +13,7 @@ from maskedcrf.errors import DataError
 from maskedcrf.evaluation.audit import Cells, audit
 from maskedcrf.evaluation.counts import Counts, Tally, count
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.parallel import emissions_of
+from maskedcrf.tagger.parallel import compute_emissions
 from maskedcrf.tagger.predict import MOST, default_batch_tokens
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import convert_batch
@@ -65,8 +65,8 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     predicted: list[list[str]] = [[] for _ in sentences]
     losses: list[float] = []
     full = [place for place, sentence in enumerate(sentences) if sentence.tokens]
-    tokens, around = [sentences[place].tokens for place in full], [sentences[place].around for place in full]
-    with emissions_of(model, tokens, around=around, size=MOST, tokens=default_batch_tokens(model)) as batches:
+    chosen = [sentences[place] for place in full]
+    with compute_emissions(model, chosen, size=MOST, tokens=default_batch_tokens(model)) as batches:
         for batch, emissions, mask in batches:
             places = [full[number] for number in batch]
             for place, path in zip(places, model.crf.decode(emissions, mask), strict=True):

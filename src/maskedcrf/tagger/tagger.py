@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
@@ -12,12 +13,12 @@ import torch
 
 from maskedcrf.crf import validation
 from maskedcrf.data.jsonl import tokenise
-from maskedcrf.data.sentence import Sentence, in_context
+from maskedcrf.data.sentence import Sentence, with_context
+from maskedcrf.data.texts import TextInput, require_list_of_texts, to_sentence
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import folder, predict
 from maskedcrf.tagger.fixed_tags import Fixed, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
-from maskedcrf.tagger.items import Item, Text, refuse_one_text
 from maskedcrf.tagger.model import TaggerModel, known_device
 from maskedcrf.tagger.predict import Question
 from maskedcrf.tagger.prediction import Prediction
@@ -86,8 +87,8 @@ class Tagger:
     @overload
     def predict(self, texts: str, **options: Any) -> Prediction: ...
     @overload
-    def predict(self, texts: Sequence[Text], **options: Any) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[Text], **options: Any) -> Prediction | list[Prediction]:
+    def predict(self, texts: Sequence[TextInput], **options: Any) -> list[Prediction]: ...
+    def predict(self, texts: str | Sequence[TextInput], **options: Any) -> Prediction | list[Prediction]:
         """Tags and entities of one text, or of each of many; options as in `stream`.
 
         A string is raw text; a list holds texts, lists of tokens or `Sentence`s, so one list of tokens is `[tokens]`.
@@ -101,7 +102,7 @@ class Tagger:
 
     def stream(
         self,
-        texts: Iterable[Text],
+        texts: Iterable[TextInput],
         *,
         probabilities: bool = False,
         nbest: int = 0,
@@ -123,32 +124,32 @@ class Tagger:
             gazetteer: names and their types, {"New York": "LOC"}: every occurrence of a name gets its type.
             batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
         """
-        refuse_one_text(texts)
+        require_list_of_texts(texts)
         question = Question(
             probabilities=probabilities,
             nbest=nbest,
             threshold=threshold,
             output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
         )
-        items = self._items(in_context(texts, self._context), fixed, _gazetteer(gazetteer))
-        return predict.stream(self.model, items, question=question, batch_tokens=batch_tokens)
+        sentences = self._sentences(with_context(texts, self._context), fixed, _gazetteer(gazetteer))
+        return predict.stream(self.model, sentences, question=question, batch_tokens=batch_tokens)
 
     @property
     def _context(self) -> int:
         return self.model.encoder.config.context
 
-    def _items(
-        self, texts: Iterable[Text], fixed: Iterable[Fixed | None] | None, gazetteer: Gazetteer | None
-    ) -> Iterator[Item]:
+    def _sentences(
+        self, texts: Iterable[TextInput], fixed: Iterable[Fixed | None] | None, gazetteer: Gazetteer | None
+    ) -> Iterator[Sentence]:
         if fixed is None and gazetteer is None:
-            yield from map(Item.of, texts)
+            yield from map(to_sentence, texts)
             return
         if isinstance(fixed, Mapping):
             raise DataError("fixed is a list with one entry a text, each {position: tag} or None; got one mapping")
         known = iter(fixed) if fixed is not None else repeat(None)
         number = 0
         for number, text in enumerate(texts, start=1):
-            item = Item.of(text)
+            sentence = to_sentence(text)
             try:
                 own = next(known)
             except StopIteration:
@@ -156,7 +157,8 @@ class Tagger:
                     f"fixed ends before text {number - 1}; give one entry a text, None where nothing is fixed"
                 ) from None
             rules = self.model.crf.constraints
-            yield item._replace(allowed=allowed_tags(rules, item.tokens, fixed=own, gazetteer=gazetteer))
+            allowed = allowed_tags(rules, sentence.tokens, fixed=own, gazetteer=gazetteer)
+            yield replace(sentence, allowed=allowed)
         if fixed is not None and any(True for _ in known):
             raise DataError(f"fixed goes on after the last of {number} texts; give one entry a text, no more")
 
@@ -170,7 +172,7 @@ class Tagger:
 
     def evaluate(self, sentences: Iterable[Sentence], *, scheme: str | Scheme | None = None) -> Scores:
         """Scores against the sentences' gold tags, under retain and discard; `scheme` is that of the gold."""
-        placed = list(in_context(sentences, self._context))
+        placed = list(with_context(sentences, self._context))
         return score(self.model, placed, gold_scheme=Scheme.get(scheme) if scheme else self.scheme)
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.gold import check_gold
 from maskedcrf.data.huggingface import read_dataset
-from maskedcrf.data.sentence import Around, Sentence, in_context
+from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError
 from maskedcrf.tags.scheme import Scheme
@@ -31,9 +31,7 @@ Data = Any
 class Corpus:
     """Training sentences with the ids of their tags, and dev and test as they were read."""
 
-    tokens: list[tuple[str, ...]]
-    around: list[Around]
-    """The words before and after each sentence; dev's and test's know their own."""
+    sentences: list[Sentence]
     ids: list[list[int]]
     tags: list[str]
     dev: list[Sentence]
@@ -46,9 +44,10 @@ class Corpus:
         digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps", "start"}).encode())
         if settings.start:
             digest.update(weights_digest(Path(settings.start)))
-        parts: list[Any] = [self.tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
+        tokens = [sentence.tokens for sentence in self.sentences]
+        parts: list[Any] = [tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
         if settings.encoder.context:
-            parts += [self.around, [sentence.around for sentence in self.dev]]
+            parts += [[sentence.context for sentence in part] for part in (self.sentences, self.dev)]
         digest.update(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -116,8 +115,7 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
     summary = {"train": {**_summary(sentences), "gold": str(report).split("\n")[0]}}
     summary.update({name: _summary(part) for name, part in (("dev", held_out), ("test", last)) if part})
     return Corpus(
-        tokens=[sentence.tokens for sentence in sentences],
-        around=[sentence.around for sentence in sentences],
+        sentences=sentences,
         ids=[
             [index[tag] for tag in encode(row, len(sentence.tokens), scheme)]
             for row, sentence in zip(found, sentences, strict=True)
@@ -136,7 +134,7 @@ def _read(data: Data, name: str, settings: Settings) -> list[Sentence]:
     if not sentences:
         raise DataError(f"{_named(data, name)}: no sentence in it; {name} needs at least one with its tags")
     _check_tags(sentences, name)
-    return list(in_context(sentences, settings.encoder.context))
+    return list(with_context(sentences, settings.encoder.context))
 
 
 def _named(data: Data, name: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from maskedcrf.data.batching import prediction_batches, training_batches
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.part import Features
 from maskedcrf.tagger.folder import plain_state
 from maskedcrf.tagger.model import TaggerModel, to_device
@@ -30,7 +31,7 @@ from maskedcrf.training.optimiser import build_optimiser, rate_factor, set_rates
 from maskedcrf.training.random_state import seed_all
 from maskedcrf.training.settings import Settings
 
-HIDDEN = "\N{REPLACEMENT CHARACTER}"
+HIDDEN_WORD = "\N{REPLACEMENT CHARACTER}"
 """Stands for a hidden word: unknown to every vocabulary, and no piece to a tokenizer."""
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -79,8 +80,7 @@ class Run:
         dtype = _precision(self.settings, self.model.device)
         self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
         self.dtype = dtype
-        pairs = zip(self.corpus.tokens, self.corpus.around, strict=True)
-        self.lengths = [len(tokens) + sum(map(len, around)) for tokens, around in pairs]
+        self.lengths = [len(each.tokens) + sum(map(len, each.context)) for each in self.corpus.sentences]
         self.steps_an_epoch = math.ceil(len(self.lengths) / self.settings.batch)
         self.total = max((self.settings.epochs or 1) * self.steps_an_epoch, self.settings.minimum_steps)
 
@@ -175,20 +175,21 @@ def prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Part
 
 
 def _part(run: Run, numbers: Sequence[int], random: np.random.Generator) -> Part:
-    shown = [_shown(run.corpus.tokens[number], run.settings.word_dropout, random) for number in numbers]
-    features = run.model.encoder.prepare(shown, [run.corpus.around[number] for number in numbers])
+    shown = [_drop_words(run.corpus.sentences[number], run.settings.word_dropout, random) for number in numbers]
+    features = run.model.encoder.prepare(shown)
     mask = features["mask"]
     tags = torch.full(mask.shape, -100)
     tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])
     return Part(features, tags)
 
 
-def _shown(words: Sequence[str], share: float, random: np.random.Generator) -> Sequence[str]:
-    """The words of a sentence, a share of them hidden."""
+def _drop_words(sentence: Sentence, share: float, random: np.random.Generator) -> Sentence:
+    """Word dropout: replace a random share of the words by HIDDEN_WORD."""
     if not share:
-        return words
-    hidden = random.random(len(words)) < share
-    return [HIDDEN if hide else word for word, hide in zip(words, hidden, strict=True)]
+        return sentence
+    hidden = random.random(len(sentence.tokens)) < share
+    words = tuple(HIDDEN_WORD if hide else word for word, hide in zip(sentence.tokens, hidden, strict=True))
+    return replace(sentence, tokens=words)
 
 
 def _close_epoch(run: Run, epoch: int, *, loss: float, started: float) -> None:

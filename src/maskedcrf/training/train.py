@@ -57,7 +57,7 @@ def train(
     if target is not None and (overwrite or not target.exists()):
         refuse_foreign(target)  # before anything is trained
     corpus = build_corpus(train, dev, test, chosen)
-    chosen = chosen.resolved(len(corpus.tokens))
+    chosen = chosen.resolved(len(corpus.sentences))
     fingerprint = corpus.fingerprint(chosen)
     if target is not None and target.exists() and not overwrite:
         return _finished(target, corpus, chosen, fingerprint)
@@ -137,7 +137,7 @@ def _beside(target: Path, ending: str) -> Path:
 
 def build_model(corpus: Corpus, settings: Settings) -> TaggerModel:
     """The model that these settings train on this corpus, before its first step; settings must be resolved."""
-    encoder = build_encoder(settings.encoder, corpus.tokens)
+    encoder = build_encoder(settings.encoder, corpus.sentences)
     if settings.start:
         begin_with(encoder, Path(settings.start))
     rules = Constraints.from_scheme(corpus.tags, settings.the_scheme(None))

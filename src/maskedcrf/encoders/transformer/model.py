@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from maskedcrf.encoders.config import EncoderConfig
-from maskedcrf.encoders.features import Mask, Sentences, Surroundings, WordPieces, widened
+from maskedcrf.encoders.features import Mask, Sentences, WordPieces
 from maskedcrf.encoders.files import Record, read_bytes, read_record, write_record
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.transformer import pretrained
@@ -59,17 +59,16 @@ class Transformer(Part):
         """Not where `packed` takes the model's place in prediction."""
         return self.model.device.type != "cpu" or not packs(self.model)
 
-    def prepare(self, sentences: Sentences, mask: Mask, around: Surroundings = ()) -> Features:
+    def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Rows of pieces (R, P), R >= B, and which of them stand for each word: flat places (B, T, K)."""
-        tokens = [token for sentence in widened(sentences, around) for token in sentence]
-        arrays = self.words.rows(tokens, mask, around)
+        arrays = self.words.rows(sentences, mask)
         if arrays["piece_mask"].all():
             del arrays["piece_mask"]
         return {name: torch.from_numpy(part) for name, part in arrays.items()}
 
-    def lengths(self, sentences: Sentences, around: Surroundings = ()) -> list[int]:
-        """How many pieces each sentence has, with those around it and those that frame it."""
-        return self.words.lengths(widened(sentences, around))
+    def lengths(self, sentences: Sentences) -> list[int]:
+        """How many pieces each sentence has, with those of its context and the special pieces."""
+        return self.words.lengths(sentences)
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
