@@ -315,5 +315,5 @@ def test_the_pieces_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch:
     fresh = _build(tmp_path).parts["transformer"]
     assert isinstance(fresh, Transformer)
     for tokens in words:
-        assert part.words.pieces_of_words(tokens) == fresh.words.of(tokens)
+        assert part.words.pieces_of_words(tokens) == fresh.words.pieces_of_words(tokens)
         assert len(part.words._pieces) <= 4

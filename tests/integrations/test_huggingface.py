@@ -48,7 +48,7 @@ def encoded(tokenizer) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
 def test_loss_comes_first_and_logits_are_the_emissions(tagger):
     model, tokenizer = to_huggingface(tagger)
     batch, labels = encoded(tokenizer)
-    features = tagger.model.encoder.prepare([sentence.tokens for sentence in SENTENCES])
+    features = tagger.model.encoder.prepare(SENTENCES)
     with torch.inference_mode():
         output = model(**batch, labels=labels)
         expected = tagger.model.emissions(features)
