@@ -25,7 +25,7 @@ from experiments.candidates import ADAPTED, Adaptation
 from experiments.command import command, parser_for
 from experiments.extra import corpus_of
 from maskedcrf.errors import DataError
-from maskedcrf.files import atomic_folder
+from maskedcrf.folders import atomic_folder
 from maskedcrf.training.optimiser import rate_factor
 from maskedcrf.training.settings import OptimSettings
 

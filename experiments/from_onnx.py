@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from experiments.command import command, parser_for
 from maskedcrf.errors import DataError
-from maskedcrf.files import atomic_folder
+from maskedcrf.folders import atomic_folder
 
 PREFIX, BIAS = "bert.", ".bias"
 """Of a parameter's name, up to where the encoder's own begins; and of a product's, its end."""

@@ -27,5 +27,9 @@ class DataError(MaskedCRFError):
     """A file that cannot be read as what it should be; the message begins with file:line, or a folder's name."""
 
 
+class ModelFolderError(MaskedCRFError):
+    """A model folder that is damaged, foreign or hostile; the message says what is wrong with which file."""
+
+
 class MissingExtraError(MaskedCRFError, ImportError):
     """An optional library is absent; the message says how to install it."""

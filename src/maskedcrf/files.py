@@ -1,6 +1,6 @@
 """A file as bytes and as text: plain or gzip, a path or standard input, UTF-8 or refused with file and line.
 
-And how files and folders are written: whole or not at all.
+And how files are written: whole or not at all (`folders` does the same for folders).
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import shutil
 import sys
 import tempfile
 import zlib
@@ -110,7 +109,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        Path(aside).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        Path(aside).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~current_umask())
         Path(aside).replace(target)
     except OSError as error:
         raise write_error(path, error) from error
@@ -124,53 +123,8 @@ def write_error(path: str | os.PathLike[str], error: OSError) -> MaskedCRFError:
     return MaskedCRFError(f"{path}: could not be written ({error.strerror}); give another place")
 
 
-def _umask() -> int:
+def current_umask() -> int:
+    """The permissions that new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-@contextmanager
-def atomic_folder(target: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes `target` at the end; if anything fails, `target` stays as it was.
-
-    Files and folders are flushed to the disk before the rename, so that not even a power cut leaves half of one.
-    """
-    aside = target.with_name(f".{target.name}.tmp")
-    try:
-        shutil.rmtree(aside, ignore_errors=True)  # of a run that was killed
-        aside.mkdir(parents=True)
-        yield aside
-        for path in [*aside.rglob("*"), aside]:
-            _flush(path)
-        _replace(aside, target)
-        _flush(target.parent)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        kept = "what was there before is untouched" if target.exists() else "nothing was left half-written"
-        raise MaskedCRFError(f"{target}: could not be written ({reason}); {kept}") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _replace(aside: Path, target: Path) -> None:
-    """Put the new folder in the old one's place; the old one is deleted only after that, and put back if it fails."""
-    old = target.with_name(f".{target.name}.old")
-    if target.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        target.rename(old)
-    try:
-        aside.rename(target)
-    except OSError:
-        if old.exists():  # also where an earlier run was killed between the two renames
-            old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -14,6 +14,7 @@ from maskedcrf.encoders.files import Record, read_record, write_record
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vocabulary import PAD, Characters
 from maskedcrf.errors import DataError
+from maskedcrf.folders import FolderFiles
 
 FILE = "characters.json"
 EMBEDDING = 30
@@ -61,9 +62,9 @@ class CharacterCNN(Part):
         write_record(folder / FILE, CharactersFile(characters=list(self.vocabulary.characters)))
 
     @classmethod
-    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+    def load(cls, files: FolderFiles, config: EncoderConfig) -> Self:
         """A CNN over the saved vocabulary."""
-        saved = read_record(folder / FILE, CharactersFile)
+        saved = read_record(files, FILE, CharactersFile)
         if len(set(saved.characters)) < len(saved.characters):
-            raise DataError(f"{folder / FILE}:1: a character stands twice: the encoder is damaged, save it again")
+            raise DataError(f"{files.where(FILE)}:1: a character stands twice: the encoder is damaged, save it again")
         return cls(Characters(tuple(saved.characters)), config.characters, dropout=config.dropout)

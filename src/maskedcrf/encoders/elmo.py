@@ -19,10 +19,11 @@ from torch.nn import functional
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Mask, Sentences, scatter_to_words, words_of
-from maskedcrf.encoders.files import Record, one_line, read_bytes, read_record, write_record
+from maskedcrf.encoders.files import Record, one_line, read_record, write_record
 from maskedcrf.encoders.lstm import turned
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError, MissingExtraError
+from maskedcrf.folders import FolderFiles, read_plain_file
 
 FILE = "elmo.json"
 TEXT_BEGIN, TEXT_END, WORD_BEGIN, WORD_END, PAD = 256, 257, 258, 259, 260
@@ -117,9 +118,9 @@ class ELMo(Part):
         write_record(folder / FILE, self.options)
 
     @classmethod
-    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+    def load(cls, files: FolderFiles, config: EncoderConfig) -> Self:
         """A model of the saved options."""
-        return cls(read_record(folder / FILE, Options))
+        return cls(read_record(files, FILE, Options))
 
 
 class CharacterEncoder(nn.Module):
@@ -194,7 +195,7 @@ def _only(folder: Path, pattern: str) -> Path:
 def _options(path: Path) -> Options:
     """The options of the published form."""
     try:
-        given = json.loads(read_bytes(path))
+        given = json.loads(read_plain_file(path))
         letters, lstm = given["char_cnn"], given["lstm"]
         return Options(
             filters=[(int(width), int(number)) for width, number in letters["filters"]],

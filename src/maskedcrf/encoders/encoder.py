@@ -18,6 +18,7 @@ from maskedcrf.encoders.files import Record, read_record, write_record
 from maskedcrf.encoders.lstm import BiLSTM
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.errors import DataError, ShapeError
+from maskedcrf.folders import FolderFiles
 
 FILE = "encoder.json"
 
@@ -104,11 +105,11 @@ def build_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encod
     return Encoder(config, parts)
 
 
-def load_encoder(folder: Path) -> Encoder:
+def load_encoder(files: FolderFiles) -> Encoder:
     """The encoder that `save` wrote, its weights yet to be filled in; the caller's random numbers are left alone."""
-    config = read_record(folder / FILE, EncoderFile).config
+    config = read_record(files, FILE, EncoderFile).config
     with torch.random.fork_rng(devices=[]):
-        return Encoder(config, {name: kind.load(folder, config) for name, kind in _kinds(config).items()})
+        return Encoder(config, {name: kind.load(files, config) for name, kind in _kinds(config).items()})
 
 
 def _kinds(config: EncoderConfig) -> dict[str, type[Part]]:

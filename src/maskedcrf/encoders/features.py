@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.transformer.windows import POOLED, Frame, longest_word, rows_of, shortened
 from maskedcrf.encoders.vocabulary import PAD, Characters, Lexicon
+from maskedcrf.errors import DataError
 
 Arrays = dict[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
@@ -112,10 +113,21 @@ class WordPieces:
     def _learn(self, tokens: Iterable[str]) -> None:
         """Cut new words into pieces, all in one call; the tokenizer treats given words one by one."""
         new = list(tokens)
-        cut = self.tokenizer.encode_batch_fast([[w] for w in new], is_pretokenized=True, add_special_tokens=False)
+        cut = self._cut(new)
         longest = longest_word(self.capacity)
         # Control characters and the like yield no piece.
         self._pieces |= {w: shortened(c.ids, longest) or [self.unknown] for w, c in zip(new, cut, strict=True)}
+
+    def _cut(self, words: list[str]) -> list[Any]:
+        try:
+            given = [[word] for word in words]
+            return list(self.tokenizer.encode_batch_fast(given, is_pretokenized=True, add_special_tokens=False))
+        except BaseException as error:
+            # The library raises Exception itself, and where it panics something that is not even that.
+            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                raise DataError(f"tokenizer.json: the tokenizer fails on this text ({reason})") from error
+            raise
 
     def lengths(self, sentences: Sentences) -> list[int]:
         """How many pieces each sentence has, with those of its context and the special pieces."""

@@ -9,9 +9,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from maskedcrf.errors import DataError
-
-LARGEST = 1 << 28
-"""A file above this many bytes is not read."""
+from maskedcrf.folders import FolderFiles
 
 
 class Record(BaseModel):
@@ -29,21 +27,12 @@ def write_record(path: Path, record: BaseModel) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def read_record(path: Path, kind: type[R]) -> R:
+def read_record(files: FolderFiles, name: str, kind: type[R]) -> R:
     """The record in a JSON file."""
     try:
-        return kind.model_validate_json(read_bytes(path))
+        return kind.model_validate_json(files.read(name))
     except ValidationError as error:
-        raise DataError(f"{path}:1: {one_line(error)}") from error
-
-
-def read_bytes(path: Path) -> bytes:
-    """The bytes of a plain file of reasonable size; a link may lead out of the folder, so none is followed."""
-    if path.is_symlink() or not path.is_file():
-        raise DataError(f"{path}:1: no such file (or a link, which is not followed): the encoder is not complete")
-    if path.stat().st_size > LARGEST:
-        raise DataError(f"{path}:1: larger than {LARGEST >> 20} MiB, which no encoder needs")
-    return path.read_bytes()
+        raise DataError(f"{files.where(name)}:1: {one_line(error)}") from error
 
 
 def one_line(error: ValidationError) -> str:

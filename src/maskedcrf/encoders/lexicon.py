@@ -16,6 +16,7 @@ from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import read_vectors
 from maskedcrf.encoders.vocabulary import Lexicon
 from maskedcrf.errors import DataError
+from maskedcrf.folders import FolderFiles
 
 FILE = "lexicon.json"
 SIZE = 0.5
@@ -81,9 +82,11 @@ class LexiconWords(Part):
         write_record(folder / FILE, LexiconFile(words=list(self.lexicon.words), vector=int(self.vectors.shape[1])))
 
     @classmethod
-    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+    def load(cls, files: FolderFiles, config: EncoderConfig) -> Self:
         """The saved words."""
-        saved = read_record(folder / FILE, LexiconFile)
+        saved = read_record(files, FILE, LexiconFile)
         if len(set(saved.words)) < len(saved.words) or not 0 < saved.vector <= 4096:
-            raise DataError(f"{folder / FILE}:1: a word stands twice, or vectors have no width: save the encoder again")
+            raise DataError(
+                f"{files.where(FILE)}:1: a word stands twice, or vectors have no width: save the encoder again"
+            )
         return cls(Lexicon(tuple(saved.words)), saved.vector)

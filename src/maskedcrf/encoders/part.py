@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Mask, Sentences
+from maskedcrf.folders import FolderFiles
 
 Features = dict[str, Tensor]
 """What a batch of sentences becomes on the CPU; moved to the model's device as it is."""
@@ -43,7 +44,7 @@ class Part(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def load(cls, folder: Path, config: EncoderConfig) -> Part:
+    def load(cls, files: FolderFiles, config: EncoderConfig) -> Part:
         """The part as saved, its weights yet to be filled in."""
 
     def lengths(self, sentences: Sentences) -> list[int]:

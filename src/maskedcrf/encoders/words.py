@@ -17,6 +17,7 @@ from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.vectors import Vectors, read_vectors
 from maskedcrf.encoders.vocabulary import PAD, Words
 from maskedcrf.errors import DataError
+from maskedcrf.folders import FolderFiles
 
 FILE = "words.json"
 HIDDEN = 0.5
@@ -105,12 +106,12 @@ class WordEmbeddings(Part):
         write_record(folder / FILE, saved)
 
     @classmethod
-    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+    def load(cls, files: FolderFiles, config: EncoderConfig) -> Self:
         """Embeddings of the saved vocabulary."""
-        saved = read_record(folder / FILE, WordsFile)
+        saved = read_record(files, FILE, WordsFile)
         words = [*saved.words, *saved.known]
         if len(set(words)) < len(words) or not 0 <= saved.rare <= len(saved.words):
-            raise DataError(f"{folder / FILE}:1: a word stands twice, or more words are rare than there are")
+            raise DataError(f"{files.where(FILE)}:1: a word stands twice, or more words are rare than there are")
         vocabulary = Words(
             tuple(saved.words), tuple(saved.shapes), tuple(saved.known), rare=saved.rare, lower=saved.lower
         )

@@ -20,8 +20,8 @@ from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.encoders.transformer.pretrained import check_weights, loading, quiet, skeleton
-from maskedcrf.errors import MaskedCRFError, MissingExtraError
-from maskedcrf.tagger.folder import ModelFolderError, read_json, refuse_own_scheme
+from maskedcrf.errors import MaskedCRFError, MissingExtraError, ModelFolderError
+from maskedcrf.tagger.folder import read_json, refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme

@@ -17,6 +17,7 @@ from maskedcrf.encoders.features import (
     word_ids,
     word_mask,
 )
+from maskedcrf.encoders.transformer.tokenizer_file import check_tokenizer
 from maskedcrf.encoders.transformer.windows import Frame
 from maskedcrf.encoders.vocabulary import Characters, Lexicon, Words
 from maskedcrf.errors import DataError, MissingExtraError
@@ -94,6 +95,7 @@ def _tokenizer(text: str) -> Any:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise MissingExtraError("this model needs tokenizers: pip install tokenizers") from error
+    check_tokenizer(text.encode(), "tokenizer.json")
     try:
         return Tokenizer.from_str(text)
     except Exception as error:  # the library raises nothing narrower

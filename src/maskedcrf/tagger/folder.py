@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -24,10 +24,18 @@ from maskedcrf import __version__
 from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.encoders.encoder import load_encoder
 from maskedcrf.encoders.files import one_line
-from maskedcrf.errors import MaskedCRFError
-from maskedcrf.files import atomic_file, atomic_folder
+from maskedcrf.errors import MaskedCRFError, ModelFolderError
+from maskedcrf.files import atomic_file
+from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently
 from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.weights import (
+    building_at_most,
+    check_header,
+    digest_weights,
+    read_header,
+    read_weights,
+)
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import SCHEMES, Scheme
 
@@ -36,14 +44,11 @@ METRICS = "metrics.jsonl"
 """Of a tagger just trained: its history, one line an epoch. Written for people and plots, never read back."""
 OWN = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
 """What a model folder holds."""
-LARGEST_HEADER = 16 << 20
+MAX_TAGS = 4096
+"""Rules over tags are tables of tags by tags, in memory and in every step: more would fill it."""
 LARGEST_JSON = 64 << 20
 _RUNS_CODE = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")
 """Keys by which a configuration file has made other libraries run code."""
-
-
-class ModelFolderError(MaskedCRFError):
-    """A model folder that is damaged, foreign or hostile; the message says what is wrong with which file."""
 
 
 class Record(BaseModel):
@@ -81,6 +86,8 @@ class FolderConfig(BaseModel):
     dropout: float = Field(ge=0, lt=1)
     encoder: EncoderConfig
     record: Record = Record()
+    digests: dict[str, str] = Field(default_factory=dict)
+    """Of the weights and of each file in encoder/, so that files of two models are never taken for one."""
 
 
 def save(
@@ -97,6 +104,8 @@ def save(
         raise MaskedCRFError(f"{target}: there is something already; give another folder, or overwrite=True")
     refuse_foreign(target)
     scheme = model.scheme
+    if len(model.crf.tags) > MAX_TAGS:
+        raise MaskedCRFError(f"{target}: {len(model.crf.tags)} tags, a model folder holds {MAX_TAGS:,} at most")
     for one in (scheme, output_scheme):
         refuse_own_scheme(one, str(target), like=scheme)
     config = FolderConfig(
@@ -114,13 +123,23 @@ def save(
     with atomic_folder(target) as aside:
         (aside / ENCODER).mkdir()
         model.encoder.save(aside / ENCODER)
-        save_weights(plain_state(model), aside / WEIGHTS)
+        weights = plain_state(model)
+        save_weights(weights, aside / WEIGHTS)
         (aside / WEIGHTS).chmod((aside / ENCODER).stat().st_mode & 0o666)  # safetensors' own is for nobody else to read
+        digests = {**_written_digests(aside / ENCODER), WEIGHTS: digest_weights(weights)}
+        config = config.model_copy(update={"digests": digests})
         write_json(aside / CONFIG, config.model_dump(mode="json"))
         (aside / CARD).write_text(model_card(config.model_dump(mode="json")), encoding="utf-8")
         if history:
             write_metrics(aside / METRICS, history)
     return target
+
+
+def _written_digests(encoder: Path) -> dict[str, str]:
+    files = FolderFiles(encoder)
+    for path in encoder.iterdir():
+        files.read(path.name)
+    return _encoder_digests(files)
 
 
 def refuse_foreign(target: Path) -> None:
@@ -147,10 +166,10 @@ def refuse_own_scheme(scheme: Scheme, where: str, *, like: Scheme | None = None)
 
 def write_record(target: Path, record: Record) -> None:
     """Give a model folder another record, whole or not at all; a card that somebody has written in stays as it is."""
-    old = read_config(target)
-    new = old.model_copy(update={"record": record})
     with atomic_folder(target) as aside:
-        shutil.copytree(target, aside, dirs_exist_ok=True)
+        read_consistently(target, lambda: shutil.copytree(target, aside, dirs_exist_ok=True))
+        old = read_config(aside)
+        new = old.model_copy(update={"record": record})
         write_json(aside / CONFIG, new.model_dump(mode="json"))
         card = aside / CARD
         if card.is_file() and card.read_bytes() == model_card(old.model_dump(mode="json")).encode():
@@ -182,9 +201,16 @@ def write_metrics(path: Path, history: Iterable[dict[str, Any]]) -> None:
 
 
 def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
-    """The model of a folder, the scheme it writes, and how it was made."""
-    _check_tree(directory)
+    """The model of a folder, the scheme it writes, and how it was made; all from one version of the folder."""
+    return read_consistently(directory, lambda: _load(directory))
+
+
+def _load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
+    files = FolderFiles(directory / ENCODER)
+    _check_tree(directory, files)
     config = read_config(directory)
+    if len(config.tags) > MAX_TAGS:
+        raise ModelFolderError(f"{directory / CONFIG}: {len(config.tags)} tags, {MAX_TAGS:,} are the most")
     try:
         scheme, output_scheme = (
             Scheme.get(name, delimiter=config.delimiter, prefix_last=config.prefix_last)
@@ -193,10 +219,10 @@ def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
         rules = Constraints.from_scheme(config.tags, scheme)
     except MaskedCRFError as error:
         raise ModelFolderError(f"{directory / CONFIG}: {error}") from error
-    shapes = _header(directory / WEIGHTS)
+    header = read_header(directory / WEIGHTS)
 
     def build() -> TaggerModel:
-        encoder = load_encoder(directory / ENCODER)
+        encoder = load_encoder(files)
         if encoder.config != config.encoder:
             raise ModelFolderError(
                 f"{directory}: {CONFIG} and {ENCODER}/ describe different encoders; save or fetch the model again"
@@ -204,15 +230,33 @@ def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
         return TaggerModel(encoder, rules, head=config.head, mask=config.mask, dropout=config.dropout)
 
     # The caller's random numbers are not ours to use up.
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), building_at_most(len(header), str(directory)):
         with torch.device("meta"):  # sizes first: a lying configuration must not cost memory
-            _check_shapes(directory / WEIGHTS, shapes, build())
+            check_header(directory / WEIGHTS, header, build())
         model = build()
-    model.load_state_dict(_weights(directory / WEIGHTS))
+    weights = read_weights(directory / WEIGHTS)
+    _check_digests(directory, config.digests, {**_encoder_digests(files), WEIGHTS: digest_weights(weights)})
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:  # replaced since its header was read
+        raise ModelFolderError(f"{directory / WEIGHTS}: changed while it was being read; load it again") from error
     return model, output_scheme, config.record
 
 
-def _check_tree(directory: Path) -> None:
+def _encoder_digests(files: FolderFiles) -> dict[str, str]:
+    return {f"{ENCODER}/{name}": digest for name, digest in files.digests().items()}
+
+
+def _check_digests(directory: Path, saved: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Refuse files of several models in one folder; folders of older versions have no digests to compare."""
+    for name, digest in saved.items():
+        if found.get(name) != digest:
+            raise ModelFolderError(
+                f"{directory / name}: not the one that {CONFIG} was saved with; copy or save the whole folder again"
+            )
+
+
+def _check_tree(directory: Path, encoder: FolderFiles) -> None:
     """A folder of plain files that all lie inside it, with weights that need no pickle."""
     if not directory.is_dir():
         there = "a file" if directory.is_file() else "no such folder"
@@ -220,12 +264,7 @@ def _check_tree(directory: Path) -> None:
         raise ModelFolderError(f"{directory}: {there}; a model folder is what `maskedcrf train` writes{onnx}")
     root = directory.resolve()
     for path in directory.rglob("*"):
-        if not path.resolve().is_relative_to(root):
-            raise ModelFolderError(
-                f"{path}: leads outside the model folder; refused, a folder must hold all of its model"
-            )
-        if path.exists() and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
-            raise ModelFolderError(f"{path}: not a plain file")
+        _check_place(path, root)
     if not (directory / WEIGHTS).is_file():
         pickles = [
             path.name for path in sorted(directory.iterdir()) if path.suffix in {".bin", ".pt", ".pth", ".pkl", ".ckpt"}
@@ -234,18 +273,42 @@ def _check_tree(directory: Path) -> None:
         raise ModelFolderError(f"{directory}: no {WEIGHTS}, {found}; save the model with Tagger.save")
     for path in directory.rglob("*.json"):
         if path.name != "tokenizer.json":  # a vocabulary: large, and no library takes instructions from it
-            _refuse_code(path, read_json(path))
+            _refuse_code(
+                path, _parse(path, encoder.read(path.name)) if path.parent == encoder.path else read_json(path)
+            )
+
+
+def _check_place(path: Path, root: Path) -> None:
+    try:
+        real = path.resolve(strict=True)
+        mode = real.stat().st_mode
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise ModelFolderError(f"{path}: a link that leads nowhere; refused") from None
+        raise
+    except (OSError, RuntimeError) as error:  # links in a circle
+        raise ModelFolderError(f"{path}: a link that leads nowhere; refused") from error
+    if not real.is_relative_to(root):
+        raise ModelFolderError(f"{path}: leads outside the model folder; refused, a folder must hold all of its model")
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ModelFolderError(f"{path}: not a plain file")
 
 
 def read_json(path: Path) -> Any:
     """The JSON of a file of bounded size."""
     if not path.is_file():
         raise ModelFolderError(f"{path}: no such file, so no whole model folder; make it again, or copy it anew")
-    if path.stat().st_size > LARGEST_JSON:
+    with path.open("rb") as handle:
+        content = handle.read(LARGEST_JSON + 1)
+    if len(content) > LARGEST_JSON:
         raise ModelFolderError(f"{path}: larger than {LARGEST_JSON >> 20} MiB")
+    return _parse(path, content)
+
+
+def _parse(path: Path, content: bytes) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise ModelFolderError(f"{path}: not readable as JSON ({str(error).splitlines()[0]})") from error
 
 
@@ -261,38 +324,3 @@ def read_config(directory: Path) -> FolderConfig:
         return FolderConfig.model_validate(read_json(directory / CONFIG))
     except ValidationError as error:
         raise ModelFolderError(f"{directory / CONFIG}: {one_line(error)}") from error
-
-
-def _header(path: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the tensors, after a look at the header's size."""
-    with path.open("rb") as handle:
-        size = int.from_bytes(handle.read(8), "little")
-    if size > min(LARGEST_HEADER, max(path.stat().st_size - 8, 0)):
-        raise ModelFolderError(f"{path}: not a safetensors file, or its header is oversized ({size} bytes)")
-    try:
-        with safe_open(path, framework="pt") as tensors:
-            return {name: tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFolderError(
-            f"{path}: not a sound safetensors file ({str(error).splitlines()[0]}); save or fetch the model again"
-        ) from error
-
-
-def _check_shapes(path: Path, found: dict[str, tuple[int, ...]], model: TaggerModel) -> None:
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        if wanted.get(name) != found.get(name):
-            sides = [str(side.get(name, "nothing")) for side in (found, wanted)]
-            raise ModelFolderError(f"{path}: {name} is {sides[0]} where the model of {CONFIG} has {sides[1]}")
-
-
-def _weights(path: Path) -> dict[str, Tensor]:
-    weights = {}
-    with safe_open(path, framework="pt") as tensors:
-        for name in tensors.keys():  # noqa: SIM118  (not a dict)
-            weights[name] = tensors.get_tensor(name)
-            if weights[name].is_floating_point() and not weights[name].isfinite().all():
-                raise ModelFolderError(
-                    f"{path}: {name} holds NaN or infinite weights; train again, or give another model"
-                )
-    return weights

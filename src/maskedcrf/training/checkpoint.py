@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from maskedcrf.errors import MaskedCRFError
-from maskedcrf.files import atomic_folder
+from maskedcrf.folders import atomic_folder
 from maskedcrf.tagger.folder import plain_state, read_json, save_weights, write_json
 from maskedcrf.tagger.model import TaggerModel
 

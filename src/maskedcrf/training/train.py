@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from maskedcrf.encoders.encoder import build_encoder
-from maskedcrf.errors import MaskedCRFError
+from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.evaluation.compare import signature
 from maskedcrf.tagger.folder import (
     METRICS,
-    ModelFolderError,
     Record,
     read_config,
     refuse_foreign,

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import Encoder
 from maskedcrf.encoders.vocabulary import Characters, Words
-from maskedcrf.tagger.folder import WEIGHTS, ModelFolderError, load
+from maskedcrf.errors import ModelFolderError
+from maskedcrf.tagger.folder import WEIGHTS, load
 
 logger = logging.getLogger(__name__)
 

@@ -12,12 +12,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Mask, Sentences, WordPieces
-from maskedcrf.encoders.files import Record, read_bytes, read_record, write_record
+from maskedcrf.encoders.files import Record, read_record, write_record
 from maskedcrf.encoders.part import Features, Part
 from maskedcrf.encoders.transformer import pretrained
 from maskedcrf.encoders.transformer.packed_bert import packed, packs
 from maskedcrf.encoders.transformer.windows import Frame
 from maskedcrf.errors import DataError
+from maskedcrf.folders import FolderFiles
 
 FILE, TOKENIZER = "transformer.json", "tokenizer.json"
 ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -115,16 +116,16 @@ class Transformer(Part):
         (folder / TOKENIZER).write_text(words.tokenizer.to_str(), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path, config: EncoderConfig) -> Self:
+    def load(cls, files: FolderFiles, config: EncoderConfig) -> Self:
         """The model of the saved config, nothing fetched from anywhere."""
-        saved = read_record(folder / FILE, TransformerFile)
-        tokenizer = pretrained.tokenizer_from(read_bytes(folder / TOKENIZER), folder / TOKENIZER)
-        model = pretrained.skeleton(saved.config, str(folder / FILE))
+        saved = read_record(files, FILE, TransformerFile)
+        tokenizer = pretrained.tokenizer_from(files.read(TOKENIZER), files.where(TOKENIZER))
+        model = pretrained.skeleton(saved.config, files.where(FILE))
         frame = Frame(tuple(saved.prefix), tuple(saved.suffix), saved.pad)
         positions = min(saved.positions, pretrained.positions(model))
         words = WordPieces(tokenizer, frame, unknown=saved.unknown, positions=positions, pooling=config.pooling)
         part = cls(model, words)
-        part._check(str(folder / FILE))
+        part._check(files.where(FILE))
         return part
 
     def _check(self, where: str) -> None:

@@ -12,13 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maskedcrf.encoders.transformer.tokenizer_file import check_tokenizer
 from maskedcrf.encoders.transformer.windows import Frame
 from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
 POSITIONS = 512
 """Length of a window where neither model nor tokenizer sets a limit."""
-_SIZES = {"_layers": 256, "_heads": 1024, "_size": 1 << 21, "_embeddings": 1 << 21, "_dim": 1 << 17, "dim": 1 << 17}
+_SIZES = {"layer": 256, "layers": 256, "head": 1024, "heads": 1024, "experts": 1024, "_size": 1 << 21, "_embeddings": 1 << 21, "_dim": 1 << 17, "dim": 1 << 17}
 """Above these a config is no model but an attack on memory: ending of the key, most."""
+_OF_ANOTHER_HEAD = frozenset(("num_labels", "id2label", "label2id"))
+"""Keys that an encoder does not need, of which transformers makes tables as large as they say."""
 _ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
 """Model types whose every layer attends to every piece, so that one mask over pieces says all."""
 
@@ -49,7 +52,7 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
     check_weights(model, info["missing_keys"], name)
     pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
     unknown = next(n for n in (tokenizer.unk_token_id, tokenizer.mask_token_id, pad) if n is not None)
-    plain = plain_tokenizer(tokenizer.backend_tokenizer)
+    plain = plain_tokenizer(tokenizer.backend_tokenizer, name)
     return model, plain, _frame(plain, pad), unknown, min(tokenizer.model_max_length, 1 << 20)
 
 
@@ -76,7 +79,7 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
         most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
         if most is not None and isinstance(value, int | float) and value > most:
             raise DataError(f"{where}:1: {key} is {value}, more than {most}")
-    return CONFIG_MAPPING[kind].from_dict(_cleaned(raw))
+    return CONFIG_MAPPING[kind].from_dict({k: v for k, v in _cleaned(raw).items() if k not in _OF_ANOTHER_HEAD})
 
 
 def _cleaned(raw: Any) -> Any:
@@ -95,9 +98,9 @@ def plain_config(model: Any) -> dict[str, Any]:
     return cleaned
 
 
-def plain_tokenizer(tokenizer: Any) -> Any:
+def plain_tokenizer(tokenizer: Any, where: str) -> Any:
     """The tokenizer without truncation and padding, which would lose words, and with a blank before each word."""
-    text = json.loads(tokenizer.to_str())
+    text = check_tokenizer(tokenizer.to_str().encode(), where)
     text |= {"truncation": None, "padding": None}
     cutter = text.get("pre_tokenizer") or {}
     for step in (cutter, *cutter.get("pretokenizers", ())):
@@ -106,13 +109,14 @@ def plain_tokenizer(tokenizer: Any) -> Any:
     return type(tokenizer).from_str(json.dumps(text))
 
 
-def tokenizer_from(content: bytes, path: Path) -> Any:
+def tokenizer_from(content: bytes, where: str) -> Any:
     """The tokenizer of a saved tokenizer.json."""
     _transformers()
     from tokenizers import Tokenizer
 
-    with loading(str(path)):
-        return plain_tokenizer(Tokenizer.from_buffer(content))
+    check_tokenizer(content, where)
+    with loading(where):
+        return plain_tokenizer(Tokenizer.from_buffer(content), where)
 
 
 def _frame(tokenizer: Any, pad: int) -> Frame:

@@ -1,0 +1,131 @@
+"""The weights of a model folder: checked against the model from the file's header alone, then read, once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import get_ident
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from torch.nn.modules import module as hooks
+
+from maskedcrf.errors import ModelFolderError
+
+LARGEST_HEADER = 16 << 20
+MAX_MODULES_PER_WEIGHT = 32
+"""A model needs some modules without weights beside those with: activations, dropout, containers."""
+SPARE_WEIGHTS = 64
+"""Weights that a library builds and that are taken out again before they are saved, such as a pooler's."""
+_TYPES = {
+    **dict.fromkeys(("F64", "F32", "F16", "BF16"), "floating-point"),
+    **dict.fromkeys(("I64", "I32", "I16", "I8", "U8"), "whole"),
+    "BOOL": "Boolean",
+}
+"""safetensors' names of the number types that weights may have, and what kind of numbers they are."""
+
+
+class Entry(NamedTuple):
+    """What the header of a weights file says of one tensor."""
+
+    kind: str
+    shape: tuple[int, ...]
+
+
+def read_header(path: Path) -> dict[str, Entry]:
+    """Names, types and shapes of the tensors, after a look at the header's size."""
+    with path.open("rb") as handle:
+        size = int.from_bytes(handle.read(8), "little")
+    if size > min(LARGEST_HEADER, max(path.stat().st_size - 8, 0)):
+        raise ModelFolderError(f"{path}: not a safetensors file, or its header is oversized ({size} bytes)")
+    with _reading(path), safe_open(path, framework="pt") as tensors:
+        slices = {name: tensors.get_slice(name) for name in tensors.keys()}  # noqa: SIM118  (not a dict)
+        return {name: Entry(str(one.get_dtype()), tuple(one.get_shape())) for name, one in slices.items()}
+
+
+def check_header(path: Path, found: Mapping[str, Entry], model: nn.Module) -> None:
+    """Refuse weights of other names, shapes or kinds of numbers than the model's."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    shapes = {name: entry.shape for name, entry in found.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != shapes.get(name):
+            sides = [str(side.get(name, "nothing")) for side in (shapes, wanted)]
+            raise ModelFolderError(f"{path}: {name} is {sides[0]} where the model of config.json has {sides[1]}")
+    for name, tensor in model.state_dict().items():
+        if _TYPES.get(found[name].kind) != _kind(tensor):
+            raise ModelFolderError(
+                f"{path}: {name} holds numbers of type {found[name].kind}, the model has {_kind(tensor)} numbers there"
+            )
+
+
+def _kind(tensor: Tensor) -> str:
+    if tensor.is_floating_point():
+        return "floating-point"
+    return "Boolean" if tensor.dtype == torch.bool else "whole"
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors, all of them finite."""
+    with _reading(path), safe_open(path, framework="pt") as tensors:
+        weights = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118  (not a dict)
+    for name, tensor in weights.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise ModelFolderError(f"{path}: {name} holds NaN or infinite weights; train again, or give another model")
+    return weights
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (SafetensorError, ValueError, RuntimeError) as error:
+        raise ModelFolderError(
+            f"{path}: not a sound safetensors file ({str(error).splitlines()[0]}); save or fetch the model again"
+        ) from error
+
+
+def digest_weights(weights: Mapping[str, Tensor]) -> str:
+    """Equal for equal names, types, shapes and numbers, however a file has them arranged."""
+
+    def digest(name: str) -> str:
+        tensor = weights[name].contiguous()
+        found = hashlib.sha256(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        found.update(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))
+        return found.hexdigest()
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        return hashlib.sha256("\n".join(pool.map(digest, sorted(weights))).encode()).hexdigest()
+
+
+@contextmanager
+def building_at_most(weights: int, where: str) -> Iterator[None]:
+    """Stop building a model that grows beyond so many weights: a configuration costs no more than what came with it."""
+    left = {"weights": weights + SPARE_WEIGHTS, "modules": MAX_MODULES_PER_WEIGHT * (weights + SPARE_WEIGHTS)}
+    thread = get_ident()
+
+    def count(kind: str) -> Any:
+        def register(module: nn.Module, name: str, value: object) -> None:
+            if get_ident() != thread:
+                return
+            left[kind] -= 1
+            if left[kind] < 0:
+                raise ModelFolderError(
+                    f"{where}: describes a larger model than the {weights} weights it came with; save it again"
+                )
+
+        return register
+
+    handles = [
+        hooks.register_module_parameter_registration_hook(count("weights")),
+        hooks.register_module_module_registration_hook(count("modules")),
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
