@@ -15,7 +15,6 @@ from token_lists import sentences_of
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import Encoder, build_encoder, load_encoder
 from maskedcrf.errors import DataError
-from maskedcrf.folders import FolderFiles
 
 SENTENCES = [["The", "cat", "sat"], ["unbelievable", "", "é😀"], ["a"], []]
 
@@ -93,4 +92,4 @@ def test_a_spoilt_saved_encoder_is_refused(tmp_path: Path) -> None:
     _build(write_bilm(tmp_path / "elmo")).save(tmp_path / "encoder")
     (tmp_path / "encoder" / "elmo.json").write_text("{}")
     with pytest.raises(DataError, match=r"elmo\.json:1: filters"):
-        load_encoder(FolderFiles(tmp_path / "encoder"))
+        load_encoder(tmp_path / "encoder")

@@ -20,7 +20,6 @@ from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import Encoder, build_encoder, load_encoder
 from maskedcrf.encoders.transformer.model import Transformer
 from maskedcrf.errors import DataError
-from maskedcrf.folders import FolderFiles
 
 TRAINING = [["the"]]
 SENTENCES = [["the", "unbelievableness", "sat"], ["Cats", "a-b", "北京", "😀"], ["mat"]]
@@ -285,10 +284,10 @@ SPOILT = {
 def test_a_spoilt_saved_encoder_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
     _build(write_model(tmp_path / "model")).save(folder)
-    load_encoder(FolderFiles(folder))
+    load_encoder(folder)
     SPOILT[name](folder)
     with pytest.raises(DataError) as refused:
-        load_encoder(FolderFiles(folder))
+        load_encoder(folder)
     assert "\n" not in str(refused.value)
     assert str(folder) in str(refused.value)
 
@@ -297,7 +296,7 @@ def test_a_saved_encoder_never_looks_at_the_folders_its_config_names(tmp_path: P
     encoder = _build(write_model(tmp_path / "model"))
     encoder.save(tmp_path / "encoder")
     shutil.rmtree(tmp_path / "model")
-    assert load_encoder(FolderFiles(tmp_path / "encoder")).width == encoder.width
+    assert load_encoder(tmp_path / "encoder").width == encoder.width
 
 
 def test_a_tokenizer_that_takes_less_than_the_model_sets_the_length_of_windows(tmp_path: Path) -> None:

@@ -105,8 +105,9 @@ def build_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encod
     return Encoder(config, parts)
 
 
-def load_encoder(files: FolderFiles) -> Encoder:
+def load_encoder(folder: Path | FolderFiles) -> Encoder:
     """The encoder that `save` wrote, its weights yet to be filled in; the caller's random numbers are left alone."""
+    files = folder if isinstance(folder, FolderFiles) else FolderFiles(folder)
     config = read_record(files, FILE, EncoderFile).config
     with torch.random.fork_rng(devices=[]):
         return Encoder(config, {name: kind.load(files, config) for name, kind in _kinds(config).items()})

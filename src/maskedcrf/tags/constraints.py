@@ -46,9 +46,7 @@ class Constraints:
 
     def __post_init__(self) -> None:
         size = len(self.tags)
-        if len(set(self.tags)) != size:
-            twice = sorted({tag for tag in self.tags if self.tags.count(tag) > 1})
-            raise ConstraintError(f"each tag may be listed once, listed twice: {', '.join(twice)}")
+        _require_names(self.tags)
         for name, shape in (("legal", (size, size)), ("start", (size,)), ("end", (size,))):
             cells = np.array(getattr(self, name))
             if cells.shape != shape:
@@ -259,3 +257,13 @@ def _edge(index: dict[str, int], tags: Iterable[str] | None) -> Bools:
     cells = np.full(len(index), tags is None)
     cells[[_look_up(index, tag) for tag in tags or ()]] = True
     return cells
+
+
+def _require_names(tags: Sequence[str]) -> None:
+    """Each tag has a name of its own, which a file can keep."""
+    if len(set(tags)) != len(tags):
+        twice = sorted({tag for tag in tags if tags.count(tag) > 1})
+        raise ConstraintError(f"each tag may be listed once, listed twice: {', '.join(twice)}")
+    broken = next((tag for tag in tags if any("\ud800" <= letter <= "\udfff" for letter in tag)), None)
+    if broken is not None:
+        raise ConstraintError(f"tag {broken!a} holds half a character (a lone surrogate), which no file can keep")

@@ -87,6 +87,8 @@ def load_checkpoint(
         return State(), None
     newest = found[-1]
     saved = read_json(newest / "state.json")
+    if not isinstance(saved, dict) or not saved.keys() >= {"fingerprint", "groups", "state"}:
+        raise MaskedCRFError(f"{newest}: damaged checkpoint (state.json is not whole); overwrite the run")
     if saved["fingerprint"] != fingerprint:
         raise MaskedCRFError(
             f"{work}: a run with other settings or data was stopped here; overwrite it, or give another output folder"
@@ -99,7 +101,7 @@ def load_checkpoint(
             value.copy_(averaged[name])
         best = load_file(newest / "best.safetensors") if (newest / "best.safetensors").exists() else None
         return State(**saved["state"]), best
-    except (SafetensorError, RuntimeError, TypeError, KeyError) as error:
+    except (SafetensorError, RuntimeError, TypeError, KeyError, ValueError, OSError) as error:
         raise MaskedCRFError(
             f"{newest}: damaged checkpoint ({str(error).splitlines()[0]}); overwrite the run"
         ) from error

@@ -18,7 +18,17 @@ from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
 POSITIONS = 512
 """Length of a window where neither model nor tokenizer sets a limit."""
-_SIZES = {"layer": 256, "layers": 256, "head": 1024, "heads": 1024, "experts": 1024, "_size": 1 << 21, "_embeddings": 1 << 21, "_dim": 1 << 17, "dim": 1 << 17}
+_SIZES = {
+    "layer": 256,
+    "layers": 256,
+    "head": 1024,
+    "heads": 1024,
+    "experts": 1024,
+    "_size": 1 << 21,
+    "_embeddings": 1 << 21,
+    "_dim": 1 << 17,
+    "dim": 1 << 17,
+}
 """Above these a config is no model but an attack on memory: ending of the key, most."""
 _OF_ANOTHER_HEAD = frozenset(("num_labels", "id2label", "label2id"))
 """Keys that an encoder does not need, of which transformers makes tables as large as they say."""

@@ -33,7 +33,9 @@ def check_tokenizer(content: bytes, where: str) -> dict[str, Any]:
     try:
         problem = _problem(parsed)
     except (TypeError, AttributeError, KeyError, ValueError, RecursionError, binascii.Error) as error:
-        raise DataError(f"{where}: not a tokenizer as the tokenizers library writes it; save the model again") from error
+        raise DataError(
+            f"{where}: not a tokenizer as the tokenizers library writes it; save the model again"
+        ) from error
     if problem:
         raise DataError(f"{where}: {problem}; refused, a short text would fill the memory")
     return parsed
@@ -79,7 +81,7 @@ def _expansion(step: dict[str, Any]) -> float:
 
 
 def _longest_replacement(step: dict[str, Any]) -> int:
-    """Bytes of the longest replacement in a compiled table: a trie with its size before it, then strings that end in 0."""
+    """Bytes of the longest replacement in a compiled table: a size, a trie of that size, strings that end in 0."""
     if step["type"] != "Precompiled":
         return 0
     table = base64.b64decode(step["precompiled_charsmap"])
