@@ -15,6 +15,7 @@ import torch
 from encoders.tiny import write_model
 from safetensors.torch import load_file, save_file
 
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError
@@ -30,7 +31,7 @@ LOADS = 100
 
 def _tagger(config: EncoderConfig, tags: tuple[str, ...] = ("O", "B-X", "I-X"), seed: int = 0) -> Tagger:
     torch.manual_seed(seed)
-    encoder = build_encoder(config, [["a", "b"]] * 2)
+    encoder = build_encoder(config, [Sentence(("a", "b"))] * 2)
     return Tagger(TaggerModel(encoder, Constraints.from_scheme(tags, "BIO"), dropout=0.0).eval())
 
 

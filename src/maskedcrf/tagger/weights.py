@@ -95,7 +95,7 @@ def digest_weights(weights: Mapping[str, Tensor]) -> str:
     def digest(name: str) -> str:
         tensor = weights[name].contiguous()
         found = hashlib.sha256(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        found.update(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))
+        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
         return found.hexdigest()
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
