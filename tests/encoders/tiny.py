@@ -46,7 +46,7 @@ def write_lexicon(file: Path, *, width: int = 3) -> Path:
 
 def write_model(folder: Path, kind: str = "bert", *, positions: int = 512, seed: int = 0, half: bool = False) -> Path:
     """A folder as Hugging Face keeps them: roberta on bytes, albert on unigrams, the others on word pieces."""
-    tokenizer = {"roberta": _bytes, "albert": _unigrams, "mpnet": _word_pieces_of_mpnet}.get(kind, _word_pieces)()
+    tokenizer = make_tokenizer(kind)
     size = max(tokenizer.get_vocab().values()) + 1
     family = FAMILIES[kind]
     extra = 2 if kind in ("roberta", "mpnet") else 0  # the rows up to its padding stay unused
@@ -61,6 +61,11 @@ def write_model(folder: Path, kind: str = "bert", *, positions: int = 512, seed:
     (model.half() if half else model).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def make_tokenizer(kind: str) -> PreTrainedTokenizerFast:
+    """Pieces as this kind of model has them: bytes, unigrams or word pieces."""
+    return {"roberta": _bytes, "albert": _unigrams, "mpnet": _word_pieces_of_mpnet}.get(kind, _word_pieces)()
 
 
 def _word_pieces(

@@ -7,6 +7,7 @@ safetensors alone and must fit the model that the JSON describes, and keys that 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,6 +48,7 @@ OWN = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
 MAX_TAGS = 4096
 """Rules over tags are tables of tags by tags, in memory and in every step: more would fill it."""
 LARGEST_JSON = 64 << 20
+_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _RUNS_CODE = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")
 """Keys by which a configuration file has made other libraries run code."""
 
@@ -254,6 +256,16 @@ def _check_digests(directory: Path, saved: Mapping[str, str], found: Mapping[str
             raise ModelFolderError(
                 f"{directory / name}: not the one that {CONFIG} was saved with; copy or save the whole folder again"
             )
+
+
+def is_huggingface(name: str | Path) -> bool:
+    """Whether this is a folder in Hugging Face's form or, where nothing has the name, owner/model on the hub."""
+    path = Path(name)
+    if path.is_dir():
+        file = path / CONFIG
+        config = read_json(file) if file.is_file() else {}
+        return isinstance(config, dict) and "format" not in config and "model_type" in config
+    return not path.exists() and not path.parent.exists() and bool(_HUB_NAME.fullmatch(str(name)))
 
 
 def _check_tree(directory: Path, encoder: FolderFiles) -> None:

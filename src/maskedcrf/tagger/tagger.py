@@ -7,16 +7,19 @@ from dataclasses import replace
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import torch
 
 from maskedcrf.crf import validation
+from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.jsonl import tokenise
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import TextInput, require_list_of_texts, to_sentence
 from maskedcrf.errors import DataError, MaskedCRFError
-from maskedcrf.tagger import folder, predict
+from maskedcrf.tagger import adaptation, folder, predict
+from maskedcrf.tagger.adaptation import Calibration, Progress
+from maskedcrf.tagger.fitting import FOLDS, Fit
 from maskedcrf.tagger.fixed_tags import Fixed, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
 from maskedcrf.tagger.model import TaggerModel, known_device
@@ -25,6 +28,9 @@ from maskedcrf.tagger.prediction import Prediction
 from maskedcrf.tagger.scores import Scores, score
 from maskedcrf.tags.constraints import MaskMode
 from maskedcrf.tags.scheme import Scheme
+
+if TYPE_CHECKING:
+    from maskedcrf.integrations.pretrained import ClassifierOptions
 
 
 class Tagger:
@@ -192,16 +198,63 @@ class Tagger:
             part.save_pretrained(directory)
 
     @classmethod
-    def from_pretrained(cls, directory: str | Path) -> Tagger:
-        """The tagger that `save_pretrained` wrote."""
-        return import_module("maskedcrf.integrations.huggingface").from_huggingface(directory)  # type: ignore[no-any-return]
+    def from_pretrained(cls, name: str | Path, **options: Unpack[ClassifierOptions]) -> Tagger:
+        """The tagger of a Hugging Face folder or hub name: what `save_pretrained` wrote, or any token classifier.
+
+        A token classifier keeps its scores and answers with legal paths from now on; nothing is trained.
+
+        Args:
+            name: a folder, or a name on the hub. Weights come from safetensors, and nothing there is run.
+            **options: of a token classifier, `labels`, `scheme`, `words` and `transitions`; see
+                `maskedcrf.integrations.token_classifier.from_token_classifier`.
+        """
+        return import_module("maskedcrf.integrations.pretrained").open_pretrained(name, **options)  # type: ignore[no-any-return]
 
     @classmethod
     def load(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> Tagger:
-        """The tagger of a model folder; nothing in the folder is ever run as code."""
+        """The tagger of a model folder, or of a Hugging Face token classifier; nothing in it is ever run as code."""
         place = known_device(device)
+        if folder.is_huggingface(directory):
+            return cls.from_pretrained(directory).to(place)
         model, output_scheme, record = folder.load(Path(directory))
         return cls(model.to(place).eval(), output_scheme=output_scheme, record=record)
+
+    def fit_transitions(
+        self,
+        gold: str | Path | Iterable[Sentence],
+        *,
+        scheme: str | Scheme | None = None,
+        folds: int = FOLDS,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> Fit:
+        """Fit transitions to labelled sentences, the encoder frozen: seconds for some thousand of them; in place.
+
+        The recipe with the best F1 by cross-validation is taken, and "mask only" is among them. One temperature over
+        the whole lattice comes last. Print what comes back for the table of recipes.
+
+        Args:
+            gold: a file, or sentences with tags; 300 to 3,000 are plenty.
+            scheme: the gold's scheme, if it is not the one the tagger answers in.
+            folds: parts of the cross-validation.
+            seed: of the folds.
+            progress: told after each batch how many sentences it had.
+        """
+        sentences = self._labelled(gold)
+        return adaptation.fit_transitions(
+            self, sentences, scheme=self._gold_scheme(scheme), folds=folds, seed=seed, progress=progress
+        )
+
+    def calibrate(self, gold: str | Path | Iterable[Sentence], *, scheme: str | Scheme | None = None) -> Calibration:
+        """Make probabilities hold: one temperature over the lattice, which changes no best path; in place."""
+        return adaptation.calibrate(self, self._labelled(gold), scheme=self._gold_scheme(scheme))
+
+    def _labelled(self, gold: str | Path | Iterable[Sentence]) -> list[Sentence]:
+        found = read_sentences(gold, first_character=self.first_character) if isinstance(gold, str | Path) else gold
+        return list(with_context(found, self._context))
+
+    def _gold_scheme(self, scheme: str | Scheme | None) -> Scheme:
+        return Scheme.get(scheme) if scheme else self.output_scheme
 
 
 def _gazetteer(names: Mapping[str, str] | None) -> Gazetteer | None:

@@ -34,6 +34,8 @@ class TransformerFile(Record):
     pad: int
     unknown: int
     positions: int
+    token_head: bool = False
+    """Whether a layer stands between the encoder and the labels, as in ModernBERT's token classifiers."""
 
 
 class Transformer(Part):
@@ -52,7 +54,7 @@ class Transformer(Part):
         model, tokenizer, frame, unknown, longest = pretrained.fetch(config.transformer)
         positions = min(longest, pretrained.positions(model))
         part = cls(model, WordPieces(tokenizer, frame, unknown=unknown, positions=positions, pooling=config.pooling))
-        part._check(config.transformer)
+        part.require_matching(config.transformer)
         return part
 
     @property
@@ -95,7 +97,8 @@ class Transformer(Part):
         with sdpa_kernel(ATTENTION) if pieces.is_cuda else nullcontext():
             output = self.model(input_ids=pieces, attention_mask=mask)
         vectors: Tensor = output.last_hidden_state.flatten(0, 1)[places]
-        return vectors
+        head = getattr(self.model, "token_head", None)
+        return vectors if head is None else head(vectors)
 
     def layers(self) -> list[list[nn.Parameter]]:
         """Embeddings, then the layers from the bottom up."""
@@ -111,6 +114,7 @@ class Transformer(Part):
             pad=frame.pad,
             unknown=words.unknown,
             positions=words.positions,
+            token_head=hasattr(self.model, "token_head"),
         )
         write_record(folder / FILE, saved)
         (folder / TOKENIZER).write_text(words.tokenizer.to_str(), encoding="utf-8")
@@ -120,15 +124,15 @@ class Transformer(Part):
         """The model of the saved config, nothing fetched from anywhere."""
         saved = read_record(files, FILE, TransformerFile)
         tokenizer = pretrained.tokenizer_from(files.read(TOKENIZER), files.where(TOKENIZER))
-        model = pretrained.skeleton(saved.config, files.where(FILE))
+        model = pretrained.skeleton(saved.config, files.where(FILE), token_head=saved.token_head)
         frame = Frame(tuple(saved.prefix), tuple(saved.suffix), saved.pad)
         positions = min(saved.positions, pretrained.positions(model))
         words = WordPieces(tokenizer, frame, unknown=saved.unknown, positions=positions, pooling=config.pooling)
         part = cls(model, words)
-        part._check(files.where(FILE))
+        part.require_matching(files.where(FILE))
         return part
 
-    def _check(self, where: str) -> None:
+    def require_matching(self, where: str) -> None:
         """Every piece must have an embedding, and a window must have room for words."""
         size = self.model.get_input_embeddings().num_embeddings
         words, frame = self.words, self.words.frame

@@ -32,12 +32,25 @@ _SIZES = {
 """Above these a config is no model but an attack on memory: ending of the key, most."""
 _OF_ANOTHER_HEAD = frozenset(("num_labels", "id2label", "label2id"))
 """Keys that an encoder does not need, of which transformers makes tables as large as they say."""
+_VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*vocabulary*")
+"""Files one of which a folder's tokenizer is made of; without any, transformers makes up an empty one."""
 _ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
 """Model types whose every layer attends to every piece, so that one mask over pieces says all."""
 
 
 def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
     """Model, tokenizer, frame, unknown piece and longest input of a folder or hub name."""
+    raw = raw_config(name)
+    with loading(name):
+        config = checked_config(raw, name)
+    model, info = load_weights(name, config)
+    without_pooler(model)
+    check_weights(model, info["missing_keys"], name)
+    return model, *load_tokenizer(name, model)
+
+
+def raw_config(name: str) -> dict[str, Any]:
+    """The config.json of a folder or hub name, as it stands there."""
     transformers = _transformers()
     here = Path(name).is_dir()
     if here and not (Path(name) / "config.json").is_file():
@@ -45,33 +58,58 @@ def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
     if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
         raise DataError(f"{name}: neither a folder here nor the name of a model on the hub; check the spelling")
     with loading(name), quiet(transformers):
-        raw, _ = transformers.PreTrainedConfig.get_config_dict(name)
-        config = checked_config(raw, name)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        model, info = transformers.AutoModel.from_pretrained(
+        raw = transformers.PreTrainedConfig.get_config_dict(name)[0]
+    if not isinstance(raw, dict):
+        raise DataError(f"{name}: config.json is no table of settings; fetch the model again")
+    return raw
+
+
+def load_weights(name: str, config: Any, *, kind: str = "AutoModel", **options: Any) -> tuple[Any, dict[str, Any]]:
+    """The model of this config from safetensors, in float32, and what transformers says of its weights."""
+    transformers = _transformers()
+    with loading(name), quiet(transformers):
+        model, info = getattr(transformers, kind).from_pretrained(
             name,
             config=config,
             dtype=torch.float32,
             use_safetensors=True,
             trust_remote_code=False,
             output_loading_info=True,
+            **options,
         )
+    return model, info
+
+
+def load_tokenizer(name: str, model: Any) -> tuple[Any, Frame, int, int]:
+    """Tokenizer, frame, unknown piece and longest input."""
+    transformers = _transformers()
+    if Path(name).is_dir() and not any(any(Path(name).glob(pattern)) for pattern in _VOCABULARIES):
+        raise DataError(f"{name}: cannot be loaded: no tokenizer.json; save the model's tokenizer beside it")
+    with loading(name), quiet(transformers):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(f"{name}: {type(tokenizer).__name__} is a slow tokenizer; give a model with a tokenizer.json")
-    _without_pooler(model)
-    check_weights(model, info["missing_keys"], name)
     pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
     unknown = next(n for n in (tokenizer.unk_token_id, tokenizer.mask_token_id, pad) if n is not None)
     plain = plain_tokenizer(tokenizer.backend_tokenizer, name)
-    return model, plain, _frame(plain, pad), unknown, min(tokenizer.model_max_length, 1 << 20)
+    return plain, _frame(plain, pad), unknown, min(tokenizer.model_max_length, 1 << 20)
 
 
-def skeleton(raw: dict[str, Any], where: str) -> Any:
-    """A model of a saved config with weights yet to come."""
+def skeleton(raw: dict[str, Any], where: str, *, token_head: bool = False) -> Any:
+    """A model of a saved config with weights yet to come; `token_head` as `add_token_head` has it."""
     transformers = _transformers()
     with loading(where):
-        model = transformers.AutoModel.from_config(checked_config(raw, where), dtype=torch.float32)
-    return _without_pooler(model)
+        config = checked_config(raw, where)
+        model = transformers.AutoModel.from_config(config, dtype=torch.float32)
+        if token_head:
+            classifier = transformers.AutoModelForTokenClassification.from_config(config, dtype=torch.float32)
+            add_token_head(model, classifier.head)
+    return without_pooler(model)
+
+
+def add_token_head(model: Any, head: nn.Module) -> None:
+    """Make the layer between a classifier's encoder and its last one (ModernBERT has one) part of the encoder."""
+    model.token_head = head
 
 
 def checked_config(raw: dict[str, Any], where: str) -> Any:
@@ -169,7 +207,7 @@ def layers(model: Any) -> list[list[nn.Parameter]]:
     return [below, *by_layer]
 
 
-def _without_pooler(model: Any) -> Any:
+def without_pooler(model: Any) -> Any:
     """The model without the layer that makes one vector of a whole text: unused, so it would never be trained."""
     if isinstance(getattr(model, "pooler", None), nn.Module):
         model.pooler = None

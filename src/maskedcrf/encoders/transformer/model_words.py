@@ -1,0 +1,62 @@
+"""Raw text cut into words as a model's own tokenizer cuts it, so that a word meets the pieces it was trained on."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+Ranges = list[tuple[int, int]]
+
+
+def model_words(tokenizer: Any) -> Callable[[str], Ranges]:
+    """A function from a text to where its words begin and end, for a tokenizer of `tokenizers`.
+
+    Where the tokenizer parts words at blanks alone, punctuation at a word's edges stands apart.
+    """
+    glues = _parts_at_blanks_alone(tokenizer)
+
+    def cut(text: str) -> Ranges:
+        encoded = tokenizer.encode(text, add_special_tokens=False)
+        words: Ranges = []
+        previous: int | None = None
+        for word, (start, end) in zip(encoded.word_ids, encoded.offsets, strict=True):
+            start, end = _without_blanks(text, start, end)
+            if start < end:
+                same = words and word is not None and word == previous
+                if same:
+                    words[-1] = words[-1][0], max(end, words[-1][1])
+                elif not words or start >= words[-1][1]:
+                    words.append((start, end))
+                previous = word
+        return [part for word in words for part in _split_edges(text, *word)] if glues else words
+
+    return cut
+
+
+def _parts_at_blanks_alone(tokenizer: Any) -> bool:
+    """Whether punctuation stays in the word it stands at: sentence pieces."""
+    cutter = json.loads(tokenizer.to_str()).get("pre_tokenizer") or {}
+    steps = {step.get("type") for step in (cutter, *cutter.get("pretokenizers", ()))}
+    return not steps & {"BertPreTokenizer", "ByteLevel", "Punctuation", "Whitespace", "UnicodeScripts", "Split"}
+
+
+def _without_blanks(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+def _split_edges(text: str, start: int, end: int) -> Ranges:
+    """The word with each mark of punctuation before and after it apart."""
+    first, last = start, end
+    while first < last and unicodedata.category(text[first])[0] in "PS":
+        first += 1
+    while last > first and unicodedata.category(text[last - 1])[0] in "PS":
+        last -= 1
+    marks = [(place, place + 1) for place in range(start, first)]
+    inner = [(first, last)] if first < last else []
+    return [*marks, *inner, *((place, place + 1) for place in range(last, end))]
