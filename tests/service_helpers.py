@@ -6,7 +6,6 @@ import asyncio
 import functools
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
@@ -68,36 +67,52 @@ def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
 
 @asynccontextmanager
 async def connected(limits: Limits | None = None, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the application, without a socket between them."""
+    """A client of the application, without a socket between them, once its model is warm."""
     from maskedcrf.service.app import create_app
 
-    app = create_app(build_tagger(), limits=limits, **options)
+    warm = asyncio.Event()
+    app = create_app(build_tagger(), limits=limits, ready=lambda problem: warm.set(), **options)
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
     async with app.router.lifespan_context(app), client:
+        await warm.wait()
         yield client
 
 
 @contextmanager
-def listening(limits: Limits | None = None) -> Iterator[tuple[str, int]]:
-    """A server on a free port of this machine, in a thread of its own."""
-    from maskedcrf.service.listen import build_server
-    from maskedcrf.service.listen import listening as open_socket
+def listening(limits: Limits | None = None, *, warm: bool = True) -> Iterator[tuple[str, int]]:
+    """A server on a free port of this machine, in a thread of its own; it stops at the end."""
+    with running(limits, warm=warm) as (_, address):
+        yield address
 
-    server = build_server(build_tagger(), hosts={"127.0.0.1", "localhost"}, limits=limits)
-    with open_socket("127.0.0.1", 0) as listener:
+
+@contextmanager
+def running(limits: Limits | None = None, *, warm: bool = True) -> Iterator[tuple[Any, tuple[str, int]]]:
+    """The same, with the server."""
+    from maskedcrf.service.app import create_app
+    from maskedcrf.service.listen import build_server, open_listener
+
+    limits, ready = limits or Limits(), threading.Event()
+    app = create_app(
+        build_tagger(),
+        limits=limits,
+        hosts={"127.0.0.1", "localhost"},
+        ready=lambda problem: ready.set(),
+        stopping=lambda: server.should_exit,
+    )
+    server = build_server(app, limits)
+    with open_listener("127.0.0.1", 0) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            while not server.started:
-                assert thread.is_alive()
-                time.sleep(0.01)
-            yield listener.getsockname()
+            # The socket takes connections from the beginning; what comes in is read once the server runs.
+            assert ready.wait(100) or not warm
+            yield server, listener.getsockname()
         finally:
             server.should_exit = True
             thread.join()
 
 
-def say(address: tuple[str, int], *parts: bytes, pause: float = 0.0, timeout: float = 20.0) -> bytes:
+def say(address: tuple[str, int], *parts: bytes, timeout: float = 60.0) -> bytes:
     """All that the server answers to these bytes until it closes the connection."""
     with socket.create_connection(address, timeout=timeout) as connection:
         for part in parts:
@@ -105,7 +120,6 @@ def say(address: tuple[str, int], *parts: bytes, pause: float = 0.0, timeout: fl
                 connection.sendall(part)
             except (BrokenPipeError, ConnectionResetError):
                 break
-            time.sleep(pause)
         answer = b""
         with suppress(ConnectionResetError):
             while part := connection.recv(1 << 16):

@@ -8,14 +8,14 @@ import logging
 import math
 import socket
 import sys
+import threading
 
 import httpx
 import pytest
 import service_helpers
 from service_helpers import LEGAL, SCORES, TAGS, TEXT, asynchronous, build_tagger, connected
 
-from maskedcrf.service.app import PAGE, _has_path, create_app
-from maskedcrf.service.metrics import Histogram
+from maskedcrf.service.app import PAGE, Service, _has_path, create_app
 from maskedcrf.tagger.fixed_tags import allowed_tags
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
@@ -95,7 +95,7 @@ async def test_many_clients_at_once_each_get_their_own_answer() -> None:
         batches = (await client.get("/metrics")).text
     assert [answer.json()["tags"] for answer in answers] == expected
     assert "maskedcrf_batch_requests_sum 64.0\n" in batches
-    passes = int(batches.partition("maskedcrf_batch_requests_count ")[2].partition("\n")[0])
+    passes = float(batches.partition("maskedcrf_batch_requests_count ")[2].partition("\n")[0])
     assert passes < 64
 
 
@@ -122,9 +122,9 @@ async def test_health_metrics_and_schema_are_there() -> None:
         await client.get("/nothing/of/the/kind")
         metrics = await client.get("/metrics")
         assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
-        assert 'maskedcrf_requests_total{path="/health",status="200"} 1\n' in metrics.text
-        assert 'maskedcrf_requests_total{path="other",status="404"} 1\n' in metrics.text
-        assert 'maskedcrf_request_seconds_bucket{le="+Inf"} 2\n' in metrics.text
+        assert 'maskedcrf_requests_total{path="/health",status="200"} 1.0\n' in metrics.text
+        assert 'maskedcrf_requests_total{path="other",status="404"} 1.0\n' in metrics.text
+        assert 'maskedcrf_request_seconds_bucket{le="+Inf"} 2.0\n' in metrics.text
         schema = (await client.get("/openapi.json")).json()
         assert set(schema["paths"]) == {"/tag", "/tag/batch", "/lattice", "/health", "/metrics"}
 
@@ -262,29 +262,69 @@ async def test_tags_and_ranked_paths_come_in_the_output_scheme(monkeypatch: pyte
     assert (health["tags"], health["scheme"], health["output_scheme"]) == (TAGS, "BIO", "BIOES")
 
 
-def test_a_histogram_counts_a_value_under_every_bound_that_it_does_not_exceed() -> None:
-    histogram = Histogram((1, 2, 4))
-    for value in (1, 2, 3, 5):
-        histogram.add(value)
-    assert list(histogram.lines("x")) == [
-        'x_bucket{le="1"} 1',
-        'x_bucket{le="2"} 2',
-        'x_bucket{le="4"} 3',
-        'x_bucket{le="+Inf"} 4',
-        "x_sum 11.0",
-        "x_count 4",
-    ]
-
-
 @asynchronous
 async def test_a_server_that_stops_says_that_it_is_not_healthy() -> None:
-    app = create_app(build_tagger())
+    warm = asyncio.Event()
+    app = create_app(build_tagger(), ready=lambda problem: warm.set())
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
     async with client:
         async with app.router.lifespan_context(app):
+            await warm.wait()
             assert (await client.get("/health")).status_code == 200
         answer = await client.get("/health")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        assert answer.json()["message"] == "the server is stopping; try again later"
+
+
+@asynchronous
+async def test_a_server_whose_model_is_not_warm_says_that_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    monkeypatch.setattr(Service, "warm_up", lambda self: gate.wait())
+    warm = asyncio.Event()
+    app = create_app(build_tagger(), ready=lambda problem: warm.set())
+    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
+    async with client, app.router.lifespan_context(app):
+        for answer in (await client.get("/health"), await client.post("/tag", json={"text": "a"})):
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            assert answer.json()["message"] == "the server is starting; try again later"
+        gate.set()
+        await warm.wait()
+        assert (await client.get("/health")).status_code == 200
+
+
+FIXED = {"tokens": ["a"] * 2000, "fixed": {str(position): "O" for position in range(0, 2000, 2)}}
+
+
+@asynchronous
+async def test_a_batch_that_is_too_large_is_refused_before_its_fixed_tags_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("maskedcrf.service.app.allowed_tags", never)
+    async with connected() as client:
+        given = {"tokens": ["a"] * 2000, "fixed": {"0": "O"}}
+        answer = await client.post("/tag/batch", json={"sentences": [given] * 125})
+        assert answer.status_code == 422
+        assert answer.json()["message"] == "at most 16000 tokens in one request that asks for this, got 250000"
+        texts = [{"text": "a " * 2000}] * 9
+        assert (await client.post("/tag/batch", json={"sentences": texts})).status_code == 422
+
+
+@asynchronous
+async def test_a_large_batch_is_checked_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[int]()
+
+    def watched(*given: object, **named: object) -> object:
+        threads.add(threading.get_ident())
+        return allowed_tags(*given, **named)
+
+    monkeypatch.setattr("maskedcrf.service.app.allowed_tags", watched)
+    async with connected() as client:
+        assert (await client.post("/tag/batch", json={"sentences": [FIXED] * 8})).status_code == 200
+        assert threading.get_ident() not in threads
+        assert len(threads) == 1
 
 
 def test_fixed_tags_that_no_sentence_may_end_with_leave_no_path() -> None:

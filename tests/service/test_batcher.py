@@ -13,7 +13,7 @@ from service_helpers import asynchronous
 from starlette.exceptions import HTTPException
 
 from maskedcrf.errors import IllegalPathError
-from maskedcrf.service.batcher import Batcher
+from maskedcrf.service.batcher import MAX_STUCK_THREADS, Batcher
 from maskedcrf.service.limits import Limits
 
 
@@ -34,7 +34,9 @@ class Model:
         words = ["".join(item.tokens) for item in items]
         self.calls.append((question, words))
         self.entered.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(100)
+        if "panic" in words:
+            raise KeyboardInterrupt  # as a panic below Python, it is no Exception
         if "bad" in words:
             raise IllegalPathError("no path")
         if "worse" in words:
@@ -49,8 +51,12 @@ class Running:
         self.model = Model()
         self.batcher = Batcher(self.model, Limits(**limits))
 
+    def set_limits(self, **limits: float) -> None:
+        """Other limits for the requests to come."""
+        self.batcher._limits = Limits(**limits)
+
     async def __aenter__(self) -> Running:
-        self.batcher.start()
+        await self.batcher.start()
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -61,7 +67,7 @@ class Running:
         """A first request that keeps the model busy until the gate opens."""
         self.model.gate.clear()
         first = self.ask("first")
-        await asyncio.to_thread(self.model.entered.wait, 10)
+        await asyncio.to_thread(self.model.entered.wait, 100)
         return first
 
     def ask(self, *words: str, question: Hashable = "q") -> asyncio.Task[list[bytes]]:
@@ -126,14 +132,15 @@ async def test_a_full_queue_refuses_and_takes_requests_again_when_it_has_emptied
 
 @asynchronous
 async def test_past_its_deadline_a_request_is_given_up_and_never_reaches_the_model() -> None:
-    async with Running(deadline=0.05) as running:
+    async with Running() as running:
         first = await running.busy()
+        running.set_limits(deadline=0.01)
         with pytest.raises(HTTPException) as late:
             await running.ask("a")
         assert late.value.status_code == 504
+        running.set_limits()
         running.model.gate.set()
-        with pytest.raises(HTTPException):
-            await first
+        assert await first == [b"first"]
         assert await running.ask("b") == [b"b"]
         assert [words for _, words in running.model.calls] == [["first"], ["b"]]
 
@@ -166,7 +173,7 @@ async def test_an_unexpected_error_is_logged_without_its_message(caplog: pytest.
 @asynchronous
 async def test_closing_answers_what_waits_and_refuses_what_comes_later() -> None:
     running = Running()
-    running.batcher.start()
+    await running.batcher.start()
     first = await running.busy()
     second = running.ask("a")
     await settle()
@@ -212,3 +219,74 @@ async def test_a_question_that_costs_more_fills_the_queue_sooner() -> None:
             await running.ask("b")
         running.model.gate.set()
         assert await costly == [b"a"]
+
+
+@asynchronous
+async def test_a_panic_fails_its_request_and_the_worker_lives() -> None:
+    async with Running() as running:
+        with pytest.raises(HTTPException) as failed:
+            await running.ask("panic")
+        assert failed.value.status_code == 500
+        assert running.batcher.state == "ok"
+        assert await running.ask("a") == [b"a"]
+
+
+@asynchronous
+async def test_a_stuck_model_gets_a_new_thread_until_too_many_are_stuck() -> None:
+    running = Running(batch_seconds=0.01)
+    gates = [threading.Event() for _ in range(MAX_STUCK_THREADS)]
+    await running.batcher.start()
+    for number, gate in enumerate(gates):
+        assert running.batcher.state == "ok"
+        running.model.gate = gate
+        with pytest.raises(HTTPException) as refused:
+            await running.ask(f"stuck {number}")
+        assert refused.value.status_code == 503
+    assert running.batcher.state == "stuck"
+    assert not running.batcher.at_rest
+    with pytest.raises(HTTPException, match="the server is stuck"):
+        await running.ask("a")
+    for gate in gates:
+        gate.set()
+    running.set_limits()
+    while not running.batcher.at_rest:
+        await asyncio.sleep(0)
+    assert running.batcher.state == "ok"
+    assert await running.ask("a") == [b"a"]
+    await running.batcher.close()
+
+
+@asynchronous
+async def test_while_the_model_warms_up_requests_are_refused_and_stopping_does_not_wait_for_it() -> None:
+    running, gate, entered = Running(), threading.Event(), threading.Event()
+
+    def warm_up() -> None:
+        entered.set()
+        gate.wait()
+
+    warming = running.batcher.start(warm_up)
+    await asyncio.to_thread(entered.wait)
+    assert running.batcher.state == "starting"
+    with pytest.raises(HTTPException, match="503: the server is starting"):
+        await running.ask("a")
+    await running.batcher.close()
+    assert running.batcher.state == "stopping"
+    assert not running.batcher.at_rest
+    gate.set()
+    assert warming.cancelled() or not warming.done()
+
+
+@asynchronous
+async def test_a_model_that_fails_while_it_warms_up_is_said_to_have_failed() -> None:
+    running = Running()
+
+    def warm_up() -> None:
+        raise IllegalPathError("no path")
+
+    with pytest.raises(IllegalPathError):
+        await running.batcher.start(warm_up)
+    await settle()
+    assert running.batcher.state == "failed"
+    with pytest.raises(HTTPException, match="503: the server has failed"):
+        await running.ask("a")
+    await running.batcher.close()

@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from service_helpers import listening, say
+from service_helpers import listening, running, say
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from maskedcrf.service.app import Service
-from maskedcrf.service.listen import READ_BYTES
+from maskedcrf.service.connections import READ_BYTES
+from maskedcrf.service.metrics import Metrics
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 
 
 class SlowModel:
@@ -54,16 +55,27 @@ def asking(text: str, path: str = "/tag", *, close: bool = False) -> bytes:
 
 
 @pytest.mark.parametrize("path", ["/tag", "/lattice"])
-def test_what_a_client_that_has_left_asked_for_never_reaches_the_model(model: SlowModel, path: str) -> None:
+def test_what_a_client_that_has_left_asked_for_never_reaches_the_model(
+    model: SlowModel, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone, count = threading.Event(), Metrics.count_request
+
+    def counted(self: Metrics, path: str, status: int, seconds: float) -> None:
+        count(self, path, status, seconds)
+        if status == 400:
+            gone.set()
+
+    monkeypatch.setattr(Metrics, "count_request", counted)
     with listening() as address, ThreadPoolExecutor(1) as other:
         first = other.submit(say, address, asking("slow", close=True))
         assert model.entered.wait(PATIENCE)
         with socket.create_connection(address) as leaving:
             leaving.sendall(asking("left alone", path))
-        gone = f'maskedcrf_requests_total{{path="{path}",status="400"}} 1'
-        while gone not in (metrics := httpx.get(f"http://localhost:{address[1]}/metrics").text):
-            assert not first.done()
-        assert "maskedcrf_queue_requests 0\n" in metrics
+        assert gone.wait(PATIENCE)
+        assert not first.done()
+        metrics = httpx.get(f"http://localhost:{address[1]}/metrics").text
+        assert f'maskedcrf_requests_total{{path="{path}",status="400"}} 1.0' in metrics
+        assert "maskedcrf_queue_requests 0.0\n" in metrics
         model.let_go.set()
         assert first.result(PATIENCE).startswith(b"HTTP/1.1 200")
         assert say(address, asking("stays", close=True)).startswith(b"HTTP/1.1 200")
@@ -72,11 +84,11 @@ def test_what_a_client_that_has_left_asked_for_never_reaches_the_model(model: Sl
 
 
 def test_an_answer_given_while_stopping_tells_the_client_to_come_no_more(model: SlowModel) -> None:
-    with ThreadPoolExecutor(1) as other:
-        with listening() as address:
-            last = other.submit(say, address, asking("slow"))
-            assert model.entered.wait(PATIENCE)
-            threading.Timer(0.5, model.let_go.set).start()
+    with ThreadPoolExecutor(1) as other, running() as (server, address):
+        last = other.submit(say, address, asking("slow"))
+        assert model.entered.wait(PATIENCE)
+        server.should_exit = True
+        model.let_go.set()
         answer = last.result(PATIENCE).lower()
     assert answer.startswith(b"http/1.1 200")
     assert b"\r\nconnection: close\r\n" in answer

@@ -31,7 +31,9 @@ def run(
       curl -s localhost:8000/tag -H 'Content-Type: application/json' -d '{"text": "Ann flew to Oslo."}'
     """
     import logging
+    import os
 
+    from maskedcrf.cli import INTERRUPTED
     from maskedcrf.cli.streams import note
     from maskedcrf.errors import MissingExtraError
     from maskedcrf.tagger import Tagger
@@ -50,4 +52,6 @@ def run(
         hosts=name or (),
         limits=Limits(deadline=deadline, queue_tokens=queue),
         announce=lambda address: note(f"serving {model} on {address}"),
+        # Python would wait for a thread that compiles, or end under it.
+        stopped=lambda at_rest: None if at_rest else os._exit(INTERRUPTED),
     )

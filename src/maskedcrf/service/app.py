@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -20,12 +22,11 @@ from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import to_sentence
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.report.lattice import lattice
-from maskedcrf.service import limits as caps
-from maskedcrf.service import schemas
+from maskedcrf.service import limits, schemas
 from maskedcrf.service.batcher import Batcher
-from maskedcrf.service.limits import Budget, Limits, bounded, unless_gone
-from maskedcrf.service.metrics import Metrics
-from maskedcrf.service.middleware import LOOPBACK, Guard, refusal
+from maskedcrf.service.limits import Budget, Limits, cancel_on_disconnect, limit_body
+from maskedcrf.service.metrics import CONTENT_TYPE, Metrics
+from maskedcrf.service.middleware import LOOPBACK, SecurityMiddleware, refusal
 from maskedcrf.tagger import Tagger, predict
 from maskedcrf.tagger.fixed_tags import allowed_tags
 from maskedcrf.tagger.model import to_device
@@ -42,8 +43,11 @@ PAGE = {
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 # Whatever collector the process is set up for, no request is told to it. Older FastAPIs have none and ignore this.
-SILENT: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
-POSTED = (400, 408, 413, 415, 422, 500, 503, 504)
+NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+TOTAL = "tokens in one request that asks for this"
+INLINE_WORK = 2000
+"""Tokens, about, that are checked without leaving the event loop."""
+POST_ERRORS = (400, 408, 413, 415, 422, 500, 503, 504)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +63,26 @@ class Service:
     def __init__(self, tagger: Tagger) -> None:
         self.tagger = tagger
 
-    def sentence(self, given: schemas.Sentence) -> Sentence:
-        """The sentence of a request, its size and its fixed tags checked."""
+    def sentences(self, given: Sequence[schemas.Sentence], most: int) -> list[Sentence]:
+        """The sentences of a request, at most so many tokens in all: sizes are checked first, then fixed tags."""
+        total = sum(len(one.tokens) for one in given)
+        _at_most(total, most, TOTAL)
+        found = list[Sentence]()
+        for number, one in enumerate(given):
+            with _located(number, of=len(given)):
+                sentence = to_sentence(one.text if "text" in one.model_fields_set else one.tokens)
+                _at_most(len(sentence.tokens), limits.TOKENS, "tokens in one sentence")
+                _at_most(max(map(len, sentence.tokens), default=0), limits.TOKEN_CHARACTERS, "characters in one token")
+            total += len(sentence.tokens) - len(one.tokens)
+            _at_most(total, most, TOTAL)
+            found.append(sentence)
+        for number, one in enumerate(given):
+            with _located(number, of=len(given)):
+                found[number] = self._with_fixed_tags(found[number], one)
+        return found
+
+    def _with_fixed_tags(self, sentence: Sentence, given: schemas.Sentence) -> Sentence:
         rules = self.tagger.model.crf.constraints
-        sentence = to_sentence(given.text if "text" in given.model_fields_set else given.tokens)
-        _at_most(len(sentence.tokens), caps.TOKENS, "tokens in one sentence")
-        _at_most(max(map(len, sentence.tokens), default=0), caps.TOKEN_CHARACTERS, "characters in one token")
         fixed = {int(position): tags for position, tags in given.fixed.items()}
         allowed = allowed_tags(rules, sentence.tokens, fixed=fixed, gazetteer=None)
         if allowed is not None and not _has_path(rules, allowed):
@@ -111,24 +129,37 @@ class Service:
         return {"text": shown.text, "offsets": shown.offsets, **found.as_dict()}
 
 
-def create_app(tagger: Tagger, *, limits: Limits | None = None, hosts: Collection[str] | None = LOOPBACK) -> FastAPI:
-    """The service as an ASGI application; `hosts` are the names it answers to, None any."""
+def create_app(
+    tagger: Tagger,
+    *,
+    limits: Limits | None = None,
+    hosts: Collection[str] | None = LOOPBACK,
+    ready: Callable[[BaseException | None], None] = lambda problem: None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> FastAPI:
+    """The service as an ASGI application.
+
+    Args:
+        tagger: whose answers are served.
+        limits: what the server may hold and how long it waits.
+        hosts: the names it answers to, None any.
+        ready: called once the model is warm, or with what went wrong.
+        stopping: whether the server around it is about to end.
+    """
     limits = Limits() if limits is None else limits
     tagger.model.eval()
     service = Service(tagger)
     bodies = Budget(limits.bodies_bytes, what="too many bodies are being read")
-    metrics = Metrics({})
-    batcher = Batcher(service.answer, limits, observe=metrics.batch)
-    metrics.gauges = {
-        "queue_requests": ("Requests waiting for the model.", lambda: batcher.waiting),
-        "queue_tokens": ("Tokens of requests that wait or are in the model.", lambda: batcher.budget.used),
-        "body_bytes": ("Bytes of bodies being read or answered.", lambda: bodies.used),
-    }
+    metrics = Metrics()
+    batcher = Batcher(service.answer, limits, observe=metrics.count_batch)
+    metrics.add_gauge("queue_requests", "Requests waiting for the model.", lambda: batcher.waiting)
+    metrics.add_gauge("queue_tokens", "Tokens of requests that wait or are in the model.", lambda: batcher.budget.used)
+    metrics.add_gauge("body_bytes", "Bytes of bodies being read or answered.", lambda: bodies.used)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.warm_up()
-        batcher.start()
+        warming = batcher.start(service.warm_up)
+        warming.add_done_callback(lambda task: None if task.cancelled() else ready(task.exception()))
         yield
         await batcher.close()
 
@@ -140,70 +171,81 @@ def create_app(tagger: Tagger, *, limits: Limits | None = None, hosts: Collectio
         redoc_url=None,
         redirect_slashes=False,  # behind a proxy, a redirect would name another server, and without encryption
         lifespan=lifespan,
-        telemetry=SILENT,
+        telemetry=NO_TELEMETRY,
     )
-    app.router.route_class = _bounded_route(limits, bodies)
-    app.add_middleware(Guard, hosts=hosts, metrics=metrics)
+    app.state.batcher = batcher
+    app.router.route_class = _limited_route(limits, bodies)
+    app.add_middleware(SecurityMiddleware, hosts=hosts, metrics=metrics, stopping=stopping)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(MaskedCRFError, _impossible)
+    app.add_exception_handler(MaskedCRFError, _on_library_error)
     _add_tagging(app, service, batcher)
-    _add_watching(app, tagger, batcher, metrics)
+    _add_monitoring(app, tagger, batcher, metrics)
     _add_page(app)
     return app
 
 
-def _bounded_route(limits: Limits, bodies: Budget) -> type[APIRoute]:
-    class BoundedRoute(APIRoute):
+def _limited_route(limits: Limits, bodies: Budget) -> type[APIRoute]:
+    class LimitedRoute(APIRoute):
         """Reads no body beyond the limits."""
 
         def get_route_handler(self) -> Callable[[Request], Any]:
-            return bounded(super().get_route_handler(), limits, bodies)
+            return limit_body(super().get_route_handler(), limits, bodies)
 
-    return BoundedRoute
+    return LimitedRoute
 
 
 def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
-    async def submit(client: Request, options: schemas.Options, sentences: Sequence[Sentence]) -> list[bytes]:
-        weight = _weight(options)
-        most, tokens = caps.REQUEST_TOKENS // weight, sum(len(sentence.tokens) for sentence in sentences)
-        _at_most(tokens, most, "tokens in one request that asks for this")
-        return await unless_gone(client, batcher.submit(service.question(options), sentences, weight=weight))
+    async def submit(
+        client: Request, question: Hashable, given: Sequence[schemas.Sentence], *, weight: int, most: int
+    ) -> list[bytes]:
+        batcher.require_ok()
+        sentences = await _off_the_loop(partial(service.sentences, given, most), _work_of(given))
+        return await cancel_on_disconnect(client, batcher.submit(question, sentences, weight=weight))
 
-    @app.post("/tag", response_model=schemas.Prediction, responses=schemas.declared(*POSTED))
+    async def submit_tagging(
+        client: Request, options: schemas.Options, given: Sequence[schemas.Sentence]
+    ) -> list[bytes]:
+        weight, question = _weight(options), service.question(options)
+        return await submit(client, question, given, weight=weight, most=limits.REQUEST_TOKENS // weight)
+
+    @app.post("/tag", response_model=schemas.Prediction, responses=schemas.declared(*POST_ERRORS))
     async def tag(request: schemas.TagRequest, client: Request) -> Response:
         """Tags and entities of one sentence."""
-        return _answered(await submit(client, request, [service.sentence(request)]))
+        return _json_response(await submit_tagging(client, request, [request]))
 
-    @app.post("/tag/batch", response_model=schemas.Predictions, responses=schemas.declared(*POSTED))
+    @app.post("/tag/batch", response_model=schemas.Predictions, responses=schemas.declared(*POST_ERRORS))
     async def tag_batch(request: schemas.BatchRequest, client: Request) -> Response:
         """Tags and entities of many sentences."""
-        sentences = list[Sentence]()
-        for number, given in enumerate(request.sentences):
-            with _located(f"sentences.{number}"):
-                sentences.append(service.sentence(given))
-        answers = await submit(client, request, sentences)
-        return _answered([b'{"predictions": [', b", ".join(answers), b"]}"])
+        answers = await submit_tagging(client, request, request.sentences)
+        return _json_response([b'{"predictions": [', b", ".join(answers), b"]}"])
 
-    @app.post("/lattice", response_model=schemas.LatticeAnswer, responses=schemas.declared(*POSTED))
+    @app.post("/lattice", response_model=schemas.LatticeAnswer, responses=schemas.declared(*POST_ERRORS))
     async def tag_lattice(request: schemas.LatticeRequest, client: Request) -> Response:
         """The lattice of one sentence: scores, marginals, the masked and the unmasked path."""
-        sentence = service.sentence(request)
-        _at_most(len(sentence.tokens), caps.LATTICE_TOKENS, "tokens in one lattice")
         question = LatticeQuestion(request.nbest)
-        return _answered(await unless_gone(client, batcher.submit(question, [sentence], weight=caps.RANKED_WEIGHT)))
+        answers = await submit(client, question, [request], weight=limits.RANKED_WEIGHT, most=limits.LATTICE_TOKENS)
+        return _json_response(answers)
 
 
-def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics) -> None:
+async def _off_the_loop(check: Callable[[], list[Sentence]], work: int) -> list[Sentence]:
+    """What `check` gives; where it is more than a moment's work, other requests are answered meanwhile."""
+    return check() if work <= INLINE_WORK else await asyncio.to_thread(check)
+
+
+def _work_of(given: Sequence[schemas.Sentence]) -> int:
+    return sum(len(one.text) // 4 + len(one.tokens) + 8 * len(one.fixed) for one in given)
+
+
+def _add_monitoring(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics) -> None:
     @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=schemas.Health, responses=schemas.declared(400, 503))
     async def health() -> Response:
         """Whether the server takes requests, and which tags its model has."""
-        if not batcher.alive:
-            raise caps.busy("the server is stopping")
+        batcher.require_ok()
         about = {"status": "ok", "version": __version__, "tags": tagger.tags}
         schemes = {"scheme": tagger.scheme.name, "output_scheme": tagger.output_scheme.name}
-        return _answered([_json({**about, **schemes, "mask": tagger.mask})])
+        return _json_response([_json({**about, **schemes, "mask": tagger.mask})])
 
     @app.get(
         "/metrics",
@@ -212,7 +254,7 @@ def _add_watching(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metri
     )
     async def read_metrics() -> Response:
         """Counters in the text format of Prometheus."""
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _add_page(app: FastAPI) -> None:
@@ -232,8 +274,8 @@ def _file(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
 def _weight(options: schemas.Options) -> int:
     """How much more than the tags alone these options cost."""
     if options.threshold is not None:
-        return caps.THRESHOLD_WEIGHT
-    return caps.RANKED_WEIGHT if options.nbest or options.probabilities else 1
+        return limits.THRESHOLD_WEIGHT
+    return limits.RANKED_WEIGHT if options.nbest or options.probabilities else 1
 
 
 def _has_path(rules: Constraints, allowed: Bools) -> bool:
@@ -245,14 +287,15 @@ def _has_path(rules: Constraints, allowed: Bools) -> bool:
 
 
 @contextmanager
-def _located(where: str) -> Iterator[None]:
-    """Refusals say where in the body they come from."""
+def _located(number: int, *, of: int) -> Iterator[None]:
+    """Refusals say which of several sentences they are about."""
     try:
         yield
-    except MaskedCRFError as error:
-        raise HTTPException(422, f"{where}: {error}") from error
-    except HTTPException as error:
-        raise HTTPException(error.status_code, f"{where}: {error.detail}") from error
+    except (MaskedCRFError, HTTPException) as error:
+        if of == 1:
+            raise
+        message = error.detail if isinstance(error, HTTPException) else str(error)
+        raise HTTPException(422, f"sentences.{number}: {message}") from error
 
 
 def _at_most(count: int, most: int, what: str) -> None:
@@ -264,7 +307,7 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _answered(parts: Sequence[bytes]) -> Response:
+def _json_response(parts: Sequence[bytes]) -> Response:
     return Response(b"".join(parts), media_type="application/json")
 
 
@@ -283,5 +326,5 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return refusal(422, f"{where}: {first['msg']}")
 
 
-async def _impossible(request: Request, error: Exception) -> Response:
+async def _on_library_error(request: Request, error: Exception) -> Response:
     return refusal(422, str(error))

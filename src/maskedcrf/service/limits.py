@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
@@ -31,6 +31,16 @@ NBEST = 20
 THRESHOLD = 0.01
 
 
+def most_connections() -> int:
+    """As many as this process may have files open, less what it needs itself."""
+    try:
+        from resource import RLIMIT_NOFILE, getrlimit
+    except ImportError:  # Windows
+        return 512
+    files, _ = getrlimit(RLIMIT_NOFILE)
+    return max(16, min(1024, files - 96)) if files > 0 else 1024
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the whole server may hold and how long it waits."""
@@ -48,6 +58,14 @@ class Limits:
     """Taken from the queue at once; a request is never cut, so one alone may exceed it."""
     window: float = 0.004
     """Seconds to wait for as many requests as the last batch had."""
+    connections: int = field(default_factory=most_connections)
+    """Open at once."""
+    head_seconds: float = 10.0
+    """For a client to send the head of a request, on a new connection or on one that was answered."""
+    write_seconds: float = 30.0
+    """For a client that takes nothing of its answer."""
+    batch_seconds: float = 120.0
+    """After which the model counts as stuck and gets a new thread."""
     drain_bytes: int = 16 * MEBI
     """Read and thrown away of a body that is too large, so that the client sees the answer."""
 
@@ -83,7 +101,7 @@ def busy(what: str) -> HTTPException:
     return HTTPException(503, f"{what}; try again later", headers={"Retry-After": "1"})
 
 
-class BoundedRequest(Request):
+class LimitedRequest(Request):
     """A request whose body is read within the limits and parsed strictly."""
 
     limits: Limits
@@ -181,11 +199,11 @@ def _no_constant(name: str) -> Any:
 Handler = Callable[[Request], Any]
 
 
-def bounded(handle: Handler, limits: Limits, budget: Budget) -> Handler:
+def limit_body(handle: Handler, limits: Limits, budget: Budget) -> Handler:
     """The same handler, reading its request's body within the limits."""
 
     async def within(request: Request) -> Any:
-        narrowed = BoundedRequest(request.scope, request.receive)
+        narrowed = LimitedRequest(request.scope, request.receive)
         narrowed.limits, narrowed.budget = limits, budget
         try:
             return await handle(narrowed)
@@ -198,9 +216,9 @@ def bounded(handle: Handler, limits: Limits, budget: Budget) -> Handler:
 Answer = TypeVar("Answer")
 
 
-async def unless_gone(request: Request, answer: Coroutine[Any, Any, Answer]) -> Answer:
+async def cancel_on_disconnect(request: Request, answer: Coroutine[Any, Any, Answer]) -> Answer:
     """The answer to a request that was read; given up once the client has closed the connection."""
-    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_left(request))
+    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
@@ -211,6 +229,6 @@ async def unless_gone(request: Request, answer: Coroutine[Any, Any, Answer]) -> 
         leaving.cancel()
 
 
-async def _left(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,69 +1,24 @@
-"""The service on a socket: uvicorn, with a limit on how long a client may take to ask."""
+"""The service on a socket: uvicorn, with a table of its connections beside it."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import socket
 from collections.abc import Callable, Collection
 from typing import Any
 
-import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.service.app import create_app
+from maskedcrf.service.connections import Connections
 from maskedcrf.service.limits import Limits
+from maskedcrf.service.log import limit_warnings
 from maskedcrf.service.middleware import LOOPBACK
 from maskedcrf.tagger import Tagger
-
-HEADER_SECONDS = 10.0
-"""For a client to send the head of a request; its body has a limit of its own."""
-READ_BYTES = 1 << 14
-"""Taken from a connection at a time: a body in chunks of one byte takes long to read, and others wait meanwhile."""
-CLOSE = (b"connection", b"close")
-
-
-class PatientProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose request does not come; uvicorn alone would wait for ever."""
-
-    _waiting: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait."""
-        transport.max_size = READ_BYTES  # type: ignore[attr-defined]
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        """Stop waiting once the head is whole."""
-        super().data_received(data)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is waited for."""
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def shutdown(self) -> None:
-        """Close once the answer is out, and say so in it: a client that did not know would lose its next request."""
-        if self.cycle is not None:
-            scope = self.cycle.scope
-            scope["headers"] = [*scope["headers"], CLOSE]  # uvicorn repeats it in the answer
-        super().shutdown()
-
-    def _wait(self) -> None:
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._waiting is None:
-            self._waiting = self.loop.call_later(HEADER_SECONDS, self.transport.close)
-
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
 
 
 def serve(
@@ -74,31 +29,67 @@ def serve(
     hosts: Collection[str] = (),
     limits: Limits | None = None,
     announce: Callable[[str], None] = lambda address: None,
+    stopped: Callable[[bool], None] = lambda at_rest: None,
 ) -> None:
     """Serve until interrupted; what has begun is answered first.
 
-    `hosts` are names the server answers to besides localhost. Without them, one that listens to this machine alone
-    answers to no other name, and one that others reach answers to any.
+    Args:
+        tagger: whose answers are served.
+        host: the address to listen on.
+        port: the port; 0 takes a free one.
+        hosts: names the server answers to besides localhost. Without them, one that listens to this machine alone
+            answers to no other name, and one that others reach answers to any.
+        limits: what the server may hold and how long it waits.
+        announce: called with the server's URL once it takes requests.
+        stopped: called at the end; with False if a thread is still inside the model, as while it warms up.
     """
     named = bool(hosts) or host in {*LOOPBACK, "::1"}
-    server = build_server(tagger, hosts=LOOPBACK | set(hosts) if named else None, limits=limits)
-    with listening(host, port) as listener:
+    with open_listener(host, port) as listener:
         number = listener.getsockname()[1]
-        announce(f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}")
-        server.run(sockets=[listener])
+        address = f"http://[{host}]:{number}" if ":" in host else f"http://{host}:{number}"
+
+        def ready(problem: BaseException | None) -> None:
+            problems.append(problem)
+            if problem is None:
+                announce(address)
+            else:
+                server.should_exit = True
+
+        problems = list[BaseException | None]()
+        limits = limits or Limits()
+        app = create_app(
+            tagger,
+            limits=limits,
+            hosts=LOOPBACK | set(hosts) if named else None,
+            ready=ready,
+            stopping=lambda: server.should_exit,
+        )
+        server = build_server(app, limits)
+        try:
+            server.run(sockets=[listener])
+        finally:
+            stopped(app.state.batcher.at_rest)
+    if problems and problems[0] is not None:
+        raise MaskedCRFError(f"the model fails on two words ({problems[0]}); save it again") from problems[0]
 
 
-def build_server(tagger: Tagger, *, hosts: Collection[str] | None, limits: Limits | None = None) -> uvicorn.Server:
+def build_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     """uvicorn set up for the service: no log of addresses, which may hold text, and no word about itself."""
-    limits = limits or Limits()
-    settings: dict[str, Any] = {"http": PatientProtocol, "ws": "none", "lifespan": "on", "loop": "asyncio"}
+    connections = Connections(app, limits, H11Protocol)
+    settings: dict[str, Any] = {
+        "http": connections.new_connection,
+        "ws": "none",
+        "lifespan": "on",
+        "loop": "asyncio",
+        "proxy_headers": False,
+    }
     quiet: dict[str, Any] = {"access_log": False, "server_header": False, "log_config": None, "log_level": "warning"}
     patience = round(limits.body_seconds + limits.deadline) + 1
-    app = create_app(tagger, limits=limits, hosts=hosts)
-    return uvicorn.Server(uvicorn.Config(app, **settings, **quiet, timeout_graceful_shutdown=patience))
+    limit_warnings()
+    return uvicorn.Server(uvicorn.Config(connections, **settings, **quiet, timeout_graceful_shutdown=patience))
 
 
-def listening(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
     """A socket that takes connections; port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

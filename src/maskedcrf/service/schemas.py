@@ -181,7 +181,10 @@ REASONS = {
     415: ("not_json", "The body is not declared as JSON."),
     422: ("refused", "The body is JSON but not what is asked for, or exceeds a limit, or no legal path fits it."),
     500: ("failed", "The model failed."),
-    503: ("busy", "Too many requests are waiting, or the server is stopping; Retry-After says when to try again."),
+    503: (
+        "busy",
+        "Too many requests wait, or the server starts, stops or is stuck; Retry-After says when to try again.",
+    ),
     504: ("deadline", "There was no answer before the deadline."),
 }
 
