@@ -330,13 +330,13 @@ def figure_1(evidence: Evidence) -> str:
     """The paper's Figure 1 as SVG: emissions that like the CRF's path best and the legal one next."""
     printed = evidence.paper["tables"]["fig_paths"]
     tags = ["O", *sorted(({*printed["CRF"], *printed["MCRF"]} | {"B-ORG"}) - {"O"}, key=lambda tag: (tag[2:], tag))]
-    crf = MaskedCRF(tags, scheme="BIO", backend="reference")  # nothing to compile for one sentence
+    crf = MaskedCRF(tags, scheme="BIO", mask="off", backend="reference")  # nothing to compile for one sentence
     for scores in crf.parameters():
         torch.nn.init.zeros_(scores)
     emissions = torch.zeros(len(printed["tokens"]), len(tags))
     for name, score in (("MCRF", 3.0), ("CRF", 4.0)):
         emissions[range(len(emissions)), [tags.index(tag) for tag in printed[name]]] = score
-    return draw(lattice(crf, emissions, printed["tokens"]))
+    return draw(lattice(crf, emissions, printed["tokens"]), comparison="CRF")
 
 
 FIGURES: dict[str, tuple[Callable[[Evidence, Any], Any], str]] = {

@@ -19,7 +19,7 @@ from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.service.limits import Limits
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import Constraints, MaskMode
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 LEGAL = {(before, after) for before in TAGS for after in TAGS if after[0] != "I" or before[1:] == after[1:]}
@@ -37,12 +37,12 @@ SCORES = {
 
 
 @functools.cache
-def build_tagger() -> Tagger:
+def build_tagger(mask: MaskMode = "train") -> Tagger:
     """A tagger with the emissions of SCORES, zero for any other word, and transitions that are all zero."""
     words = list(SCORES)
     # Each word twice: words seen once would lend their vectors to unseen words of their shape.
     encoder = build_encoder(EncoderConfig(words=len(words), lstm_layers=0, dropout=0.0), sentences_of([words, words]))
-    model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIO"), dropout=0.0)
+    model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIO"), mask=mask, dropout=0.0)
     part = encoder.parts["words"]
     with torch.no_grad():
         part.trained.weight.zero_()
@@ -66,12 +66,14 @@ def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
 
 
 @asynccontextmanager
-async def connected(limits: Limits | None = None, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def connected(
+    limits: Limits | None = None, *, mask: MaskMode = "train", **options: Any
+) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application, without a socket between them, once its model is warm."""
     from maskedcrf.service.app import create_app
 
     warm = asyncio.Event()
-    app = create_app(build_tagger(), limits=limits, ready=lambda problem: warm.set(), **options)
+    app = create_app(build_tagger(mask), limits=limits, ready=lambda problem: warm.set(), **options)
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
     async with app.router.lifespan_context(app), client:
         await warm.wait()
@@ -79,21 +81,25 @@ async def connected(limits: Limits | None = None, **options: Any) -> AsyncIterat
 
 
 @contextmanager
-def listening(limits: Limits | None = None, *, warm: bool = True) -> Iterator[tuple[str, int]]:
+def listening(
+    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train"
+) -> Iterator[tuple[str, int]]:
     """A server on a free port of this machine, in a thread of its own; it stops at the end."""
-    with running(limits, warm=warm) as (_, address):
+    with running(limits, warm=warm, mask=mask) as (_, address):
         yield address
 
 
 @contextmanager
-def running(limits: Limits | None = None, *, warm: bool = True) -> Iterator[tuple[Any, tuple[str, int]]]:
+def running(
+    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train"
+) -> Iterator[tuple[Any, tuple[str, int]]]:
     """The same, with the server."""
     from maskedcrf.service.app import create_app
     from maskedcrf.service.listen import build_server, open_listener
 
     limits, ready = limits or Limits(), threading.Event()
     app = create_app(
-        build_tagger(),
+        build_tagger(mask),
         limits=limits,
         hosts={"127.0.0.1", "localhost"},
         ready=lambda problem: ready.set(),

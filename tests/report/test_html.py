@@ -26,6 +26,17 @@ def test_curves_are_drawn_in_scale() -> None:
     assert points[1][0] - points[0][0] == points[2][0] - points[1][0]
 
 
+def test_the_key_stands_above_the_lines_and_wraps() -> None:
+    names = [f"a rather long name of line {number}" for number in range(5)]
+    tree = ElementTree.fromstring(html.curves(dict.fromkeys(names, [0.0, 1.0]), x="rate", y="F1", ticks=["a", "b"]))
+    heights = {text.text: float(text.attrib["y"]) for text in tree.iter() if text.tag.endswith("text")}
+    lines = [part for part in tree.iter() if part.tag.endswith("polyline")]
+    highest = min(float(point.split(",")[1]) for line in lines for point in line.attrib["points"].split())
+    assert max(heights[name] for name in names) < highest
+    assert len({heights[name] for name in names}) > 1
+    assert heights["a"] == heights["b"]
+
+
 def test_nothing_to_draw_says_so() -> None:
     assert html.curves({}, x="epoch", y="loss") == "<p>nothing to draw</p>"
     assert "polyline" in html.curves({"flat": [1.0]}, x="epoch", y="loss")

@@ -43,10 +43,12 @@ def test_a_lattice_holds_what_listing_the_paths_gives(seed: int, length: int, ma
     legal, every = (listed(crf, emissions, masked=masked) for masked in (True, False))
     order = np.argsort(-legal.scores)[:4]
     assert found.path == tuple(legal.paths[order[0]])
-    assert found.unmasked_path == tuple(every.paths[np.argmax(every.scores)])
+    best = every.paths[np.argmax(every.scores)] if mask != "train" else emissions.argmax(1).tolist()
+    assert found.comparison_path == tuple(best)
+    assert found.comparison == ("per_token" if mask == "train" else "unmasked")
     np.testing.assert_allclose([one.probability for one in found.nbest], legal.probabilities[order], rtol=1e-4)
     share = np.exp(legal.log_partition - every.log_partition)
-    assert found.illegal_mass == pytest.approx(1 - share, abs=1e-5)
+    assert found.illegal_mass == (None if mask == "train" else pytest.approx(1 - share, abs=1e-5))
     sums = np.stack([legal.probabilities @ (legal.paths == tag) for tag in range(3)], axis=-1)
     np.testing.assert_allclose(found.marginals, sums, atol=1e-5)
     for one in found.entities:
@@ -63,8 +65,9 @@ def test_the_segments_are_those_of_the_path() -> None:
     assert [(one.start, one.end, one.type) for one in found.entities] == [(0, 2, "PER"), (3, 4, "PER")]
 
 
-def test_illegal_steps_of_the_unmasked_path_are_named_with_the_sentence_s_edges() -> None:
-    crf = MaskedCRF(["O", "B-X", "E-X"], scheme="BIOES")
+@pytest.mark.parametrize("mask", ["train", "off"])
+def test_illegal_steps_are_named_with_the_sentence_s_edges(mask: str) -> None:
+    crf = MaskedCRF(["O", "B-X", "E-X"], scheme="BIOES", mask=mask)
     torch.nn.init.zeros_(crf.transitions)
     found = lattice(crf, torch.tensor([[0.0, 0, 9], [9, 0, 0], [0, 9, 0]]), ["a", "b", "c"])
     assert [(step.position, step.previous, step.tag) for step in found.broken] == [
@@ -74,17 +77,18 @@ def test_illegal_steps_of_the_unmasked_path_are_named_with_the_sentence_s_edges(
     assert found.path == (0, 0, 0)
 
 
-def test_fixed_tags_narrow_both_paths() -> None:
+@pytest.mark.parametrize("mask", ["train", "off"])
+def test_fixed_tags_narrow_both_paths(mask: str) -> None:
     allowed = torch.ones(2, 3, dtype=torch.bool)
     allowed[1, :2] = False
-    found = lattice(crf_with(1), torch.zeros(2, 3), ["a", "b"], allowed=allowed)
+    found = lattice(crf_with(1, mask), torch.zeros(2, 3), ["a", "b"], allowed=allowed)
     assert found.path == (1, 2)
-    assert found.unmasked_path[1] == 2
+    assert found.comparison_path[1] == 2
 
 
 def test_a_sentence_without_tokens_has_an_empty_lattice() -> None:
     found = lattice(crf_with(0), torch.zeros(0, 3), [])
-    assert (found.path, found.nbest, found.entities, found.illegal_mass) == ((), (), (), 0.0)
+    assert (found.path, found.nbest, found.entities, found.comparison_path) == ((), (), (), ())
     ElementTree.fromstring(draw(found))
 
 
@@ -99,6 +103,8 @@ def test_the_layer_itself_and_the_random_numbers_are_left_alone() -> None:
 def test_the_picture_crosses_out_illegal_steps_and_escapes_what_it_shows() -> None:
     emissions = torch.tensor([[9.0, 0, 0], [0, 0, 9]])
     found = lattice(crf_with(0), emissions, ["<b>&", "x" * 40])
+    assert "best tag per token" in draw(found)
+    assert "the encoder alone" in draw(found, comparison="the encoder alone")
     picture = ElementTree.fromstring(draw(found))
     crosses = [part for part in picture.findall(".//{*}path") if part.get("class") == "cross"]
     assert len(crosses) == 2  # one in the lattice, one in its key

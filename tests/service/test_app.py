@@ -100,16 +100,21 @@ async def test_many_clients_at_once_each_get_their_own_answer() -> None:
 
 
 @asynchronous
-async def test_the_lattice_shows_the_masked_and_the_unmasked_path() -> None:
+async def test_the_lattice_compares_a_masked_model_with_its_best_tags_and_an_unmasked_one_with_its_path() -> None:
     async with connected() as client:
         found = (await client.post("/lattice", json={"text": TEXT, "nbest": 2})).json()
         empty = (await client.post("/lattice", json={"text": " "})).json()
-    names = [found["tags"][tag] for tag in found["unmasked_path"]]
-    assert names == ["B-PER", "I-PER", "O", "O", "I-LOC", "O"]
-    assert found["broken"] == [{"position": 4, "previous": "O", "tag": "I-LOC"}]
+    async with connected(mask="decode") as client:
+        unmasked = (await client.post("/lattice", json={"text": TEXT})).json()
+    assert (found["comparison"], unmasked["comparison"]) == ("per_token", "unmasked")
+    for answer in (found, unmasked):  # without transitions both are the best tag of each token
+        names = [answer["tags"][tag] for tag in answer["comparison_path"]]
+        assert names == ["B-PER", "I-PER", "O", "O", "I-LOC", "O"]
+        assert answer["broken"] == [{"position": 4, "previous": "O", "tag": "I-LOC"}]
     assert found["emissions"] == [SCORES[word] for word in TOKENS]
     whole = math.prod(sum(map(math.exp, SCORES[word])) for word in TOKENS)  # no transitions: positions are independent
-    assert found["illegal_mass"] == pytest.approx(1 - sum(weights().values()) / whole, rel=1e-5)
+    assert found["illegal_mass"] is None
+    assert unmasked["illegal_mass"] == pytest.approx(1 - sum(weights().values()) / whole, rel=1e-5)
     assert len(found["nbest"]) == 2
     assert empty["tokens"] == empty["path"] == []
 
@@ -252,7 +257,7 @@ async def test_serving_opens_no_connection() -> None:
 @asynchronous
 async def test_tags_and_ranked_paths_come_in_the_output_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     other = Tagger(build_tagger().model, output_scheme=Scheme.get("BIOES"))
-    monkeypatch.setattr(service_helpers, "build_tagger", lambda: other)
+    monkeypatch.setattr(service_helpers, "build_tagger", lambda _mask: other)
     async with connected() as client:
         answer = (await client.post("/tag", json={"text": TEXT, "nbest": 1})).json()
         known = (await client.post("/tag", json={"text": TEXT, "fixed": {"3": "B-LOC", "4": "I-LOC"}})).json()

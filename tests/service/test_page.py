@@ -40,6 +40,12 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def unmasked_address() -> Iterator[str]:
+    with listening(mask="decode") as (host, port):
+        yield f"http://{host}:{port}/"
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("no chromium found; install one, or name it in MASKEDCRF_CHROMIUM")
@@ -51,7 +57,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def view(browser: Any, address: str) -> Iterator[Any]:
+def view(browser: Any) -> Iterator[Any]:
     """A page, the complaints of its console, and where its requests went."""
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
@@ -63,7 +69,7 @@ def view(browser: Any, address: str) -> Iterator[Any]:
     context.on("request", lambda request: requests.append(request.url))
     yield SimpleNamespace(page=page, complaints=complaints, requests=requests, context=context)
     assert complaints == []
-    assert [url for url in requests if not url.startswith(address)] == []
+    assert len({urlsplit(url).netloc for url in requests}) == 1, "every request goes to the page's own server"
     context.close()
 
 
@@ -110,16 +116,24 @@ def test_typing_a_sentence_shows_its_entities_with_exact_probabilities(view: Any
     assert page.locator("#entities").inner_text().startswith("Ann Lee")
 
 
-def test_the_illegal_step_of_the_unmasked_path_is_crossed_out_and_named(view: Any, address: str) -> None:
+def test_the_illegal_step_of_the_best_tags_is_crossed_out_and_named(view: Any, address: str) -> None:
     page = opened(view, address, SHOWN)
     assert page.locator("#lattice line.illegal").count() == 1
     assert page.locator("#lattice path.cross").count() == 1
     assert "O → I-LOC at “Oslo”" in page.locator("#facts").inner_text()
-    assert "74.86 %" in page.locator("#facts").inner_text()
+    assert "if each token takes the encoder’s best tag for it alone" in page.locator("#facts").inner_text()
+    assert "without the mask" not in page.locator("body").inner_text()
     page.get_by_label("every illegal edge").check()
     # Of the 25 steps between two tokens BIO forbids 6; two tags may not begin a sentence.
     assert page.locator("#lattice line.illegal.all").count() == 6 * 5 + 2
     assert "illegal=1" in page.url
+
+
+def test_a_model_trained_without_the_mask_shows_its_unmasked_path(view: Any, unmasked_address: str) -> None:
+    page = opened(view, unmasked_address, SHOWN)
+    assert "O → I-LOC at “Oslo”" in page.locator("#facts").inner_text()
+    assert "74.86 %" in page.locator("#facts").inner_text()
+    assert page.locator("#comparison").inner_text() == "unmasked path"
 
 
 def test_a_click_fixes_a_tag_then_forbids_it_then_frees_it(view: Any, address: str) -> None:

@@ -20,7 +20,7 @@ def page(demo: Demo) -> str:
     f1 = {name: [trial.test.f1 for trial in trials] for name, trials in tried.items()}
     illegal = {name: [trial.illegal for trial in tried[name]] for name in AGAINST_THE_RATE[:2]}
     sections = [
-        ("What it shows", " ".join(conclusion(demo)), ""),
+        ("What it shows", "", html.bullets(conclusion(demo))),
         (
             "Every row at its own best rate",
             "Test scores on the built-in corpus in percent. Rate and epoch of each row are those with the best dev F1 "
@@ -29,7 +29,8 @@ def page(demo: Demo) -> str:
         ),
         (
             "F1 against the rate",
-            "Test F1 by the rate of the transition scores. At a small rate a plain CRF learns too little of the rules.",
+            "Test F1 by the rate of the transition scores. A plain CRF must learn the rules from the data, at this rate; "
+            "a masked CRF has them from the start.",
             html.curves(f1, x="crf_rate", y="test F1", ticks=rates),
         ),
         (
@@ -60,9 +61,10 @@ def _illegal_section(demo: Demo) -> tuple[str, str, str]:
         if example is not None:
             steps = ", ".join(f"{step.previous} to {step.tag}" for step in example.broken)
             text = (
-                f"A test sentence. The {model} at its best rate steps illegally ({steps}); masked decoding, with the "
-                f"same weights, cannot. In this sentence the {model} spends {100 * example.illegal_mass:.1f} % of its "
+                f"A test sentence. The {model} of the table steps illegally ({steps}); masked decoding, with the "
+                f"same weights, cannot. In this sentence the {model} spends "
+                f"{100 * (example.illegal_mass or 0.0):.1f} % of its "
                 "probability on illegal paths."
             )
-            return heading, text, draw(example, unmasked=model)
+            return heading, text, draw(example, comparison=model)
     return heading, "On this run the models trained without the mask tagged every test sentence legally.", ""

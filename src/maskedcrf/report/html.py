@@ -15,7 +15,8 @@ COLOURS = ("#c25a1c", "#1b7f5c", "#4967b5", "#8a4fa3")
 def page(title: str, sections: Sequence[tuple[str, str, str]]) -> str:
     """A page of (heading, a sentence of text, HTML body) sections."""
     body = "".join(
-        f"<section><h2>{escape(heading)}</h2><p>{escape(text)}</p><div class=scroll>{html}</div></section>"
+        f"<section><h2>{escape(heading)}</h2>{f'<p>{escape(text)}</p>' if text else ''}"
+        f"<div class=scroll>{html}</div></section>"
         for heading, text, html in sections
     )
     return (
@@ -38,6 +39,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def bullets(lines: Sequence[str]) -> str:
+    """An HTML list."""
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
 def matrix(constraints: Constraints) -> str:
@@ -63,7 +69,8 @@ def curves(
     height: int = 340,
 ) -> str:
     """Lines over `ticks`, or over 1, 2, 3, ..., as SVG: one colour a series, with axes and a key."""
-    left, bottom, right, top = 62, 44, 12, 12
+    left, bottom, right = 62, 44, 12
+    key, top = _key(tuple(series), left=left, width=width)
     values = [value for line in series.values() for value in line]
     longest = max((len(line) for line in series.values()), default=0)
     if not values:
@@ -75,7 +82,7 @@ def curves(
         across = left + (width - left - right) * (step / max(longest - 1, 1))
         return across, top + (height - top - bottom) * (1 - (value - low) / span)
 
-    parts = []
+    parts = [key]
     for tick in range(5):
         value = low + span * tick / 4
         height_of = at(0, value)[1]
@@ -90,11 +97,6 @@ def curves(
         colour = COLOURS[number % len(COLOURS)]
         points = " ".join(f"{across:.1f},{up:.1f}" for across, up in (at(s, v) for s, v in enumerate(line)))
         parts.append(f'<polyline points="{points}" style="stroke:{colour}"><title>{escape(name)}</title></polyline>')
-        parts.append(
-            f'<line x1="{width - 190}" x2="{width - 166}" y1="{top + 12 + 18 * number}" y2="{top + 12 + 18 * number}" '
-            f'style="stroke:{colour};stroke-width:2.4"/>'
-            f'<text x="{width - 160}" y="{top + 16 + 18 * number}">{escape(name)}</text>'
-        )
     parts.append(f'<text x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle">{escape(x)}</text>')
     middle = f"{height / 2:.0f}"
     turned = f'text-anchor="middle" transform="rotate(-90 14 {middle})"'
@@ -103,6 +105,22 @@ def curves(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" class="curves"><title>{escape(y)} against {escape(x)}</title>{"".join(parts)}</svg>'
     )
+
+
+def _key(names: Sequence[str], *, left: int, width: int) -> tuple[str, int]:
+    """Which colour is which line, in rows above the plot, and the height they take."""
+    parts, across, down = [], left, 12
+    for number, name in enumerate(names):
+        needed = 44 + 7 * len(name)
+        if across + needed > width and across > left:
+            across, down = left, down + 18
+        parts.append(
+            f'<line x1="{across}" x2="{across + 24}" y1="{down}" y2="{down}" '
+            f'style="stroke:{COLOURS[number % len(COLOURS)]};stroke-width:2.4"/>'
+            f'<text x="{across + 30}" y="{down + 4}">{escape(name)}</text>'
+        )
+        across += needed
+    return "".join(parts), down + 16
 
 
 STYLE = (
@@ -115,6 +133,7 @@ STYLE = (
     ".matrix td,.matrix th{padding:.2rem .45rem;border:1px solid var(--line);text-align:center;font-size:.8rem}"
     ".matrix thead span{writing-mode:vertical-rl;transform:rotate(180deg)}"
     ".matrix .masked{background:#d33c3c33;color:#d33c3c}"
+    ".curves{max-width:100%;min-width:32rem;height:auto}li{margin:.3rem 0}"
     ".curves text{font:12px system-ui,sans-serif;fill:var(--soft)}.curves .grid{stroke:var(--line)}"
     ".curves polyline{fill:none;stroke-width:2.4}"
 )

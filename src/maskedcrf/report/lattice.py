@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from html import escape
 from math import exp
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,6 +17,9 @@ from maskedcrf.tags.constraints import MaskMode
 from maskedcrf.tags.segments import segments
 
 Row = tuple[float, ...]
+Comparison = Literal["unmasked", "per_token"]
+COMPARISONS: dict[Comparison, str] = {"unmasked": "unmasked path", "per_token": "best tag per token"}
+"""What the best legal path is compared with, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """What a masked CRF sees in one sentence of T tokens and D tags, and what an unmasked one would do."""
+    """What a CRF sees in one sentence of T tokens and D tags, and what its best legal path is compared with.
+
+    A model trained without the mask (`mask` is "off" or "decode") is compared with the path that it takes unmasked.
+    Trained with it, its illegal transitions never got a gradient, so an unmasked path would say nothing about a CRF:
+    such a model is compared with the encoder's best tag for each token alone.
+    """
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
@@ -66,12 +74,13 @@ class Lattice:
     """(D,): may the tag end one."""
     path: tuple[int, ...]
     """The best legal path."""
-    unmasked_path: tuple[int, ...]
-    """The path the same weights take when nothing is masked."""
+    comparison: Comparison
+    comparison_path: tuple[int, ...]
+    """The unmasked path, or the tag with the highest emission at each position, as `comparison` says."""
     broken: tuple[Step, ...]
-    """The illegal steps of the unmasked path."""
-    illegal_mass: float
-    """Probability that an unmasked CRF spends on illegal paths."""
+    """The illegal steps of that path."""
+    illegal_mass: float | None
+    """Probability that the unmasked model spends on illegal paths; None for a model trained with the mask."""
     nbest: tuple[Path, ...]
     """The best legal paths, as many as asked for."""
     entities: tuple[Found, ...]
@@ -87,12 +96,13 @@ def lattice(
     crf: MaskedCRF, emissions: Tensor, tokens: Sequence[str], *, allowed: Tensor | None = None, nbest: int = 1
 ) -> Lattice:
     """The lattice of one sentence: emissions (T, D), and `allowed` (T, D) where tags are fixed or forbidden."""
-    masked, free = _in_mode(crf, "decode"), _in_mode(crf, "off")
+    masked = _in_mode(crf, "decode")
+    comparison: Comparison = "per_token" if crf.mask_mode == "train" else "unmasked"
     batch = emissions[None]
     narrowed = None if allowed is None else allowed[None]
     path: list[int] = masked.decode(batch, allowed=narrowed)[0] if len(tokens) else []
-    unmasked_path = free.decode(batch, allowed=narrowed)[0] if len(tokens) else []
-    broken = crf.constraints.violations(unmasked_path)
+    comparison_path = _comparison_path(crf, emissions, allowed, comparison) if len(tokens) else []
+    broken = crf.constraints.violations(comparison_path)
     rules = crf.constraints
     return Lattice(
         tokens=tuple(tokens),
@@ -104,9 +114,10 @@ def lattice(
         start=tuple(rules.start.tolist()),
         end=tuple(rules.end.tolist()),
         path=tuple(path),
-        unmasked_path=tuple(unmasked_path),
+        comparison=comparison,
+        comparison_path=tuple(comparison_path),
         broken=tuple(Step(at, before or "start", after or "end") for at, before, after in broken),
-        illegal_mass=float(masked.illegal_mass(batch, allowed=narrowed)[0]) if path else 0.0,
+        illegal_mass=_illegal_mass(masked, batch, narrowed) if comparison == "unmasked" else None,
         nbest=_ranked(masked, batch, narrowed, nbest) if path else (),
         entities=_entities(masked, batch, narrowed, path),
     )
@@ -117,6 +128,23 @@ def _in_mode(crf: MaskedCRF, mode: MaskMode) -> MaskedCRF:
     twin = copy(crf)
     twin.mask_mode = mode
     return twin
+
+
+def _comparison_path(
+    crf: MaskedCRF, emissions: Tensor, allowed: Tensor | None, comparison: Comparison
+) -> Sequence[int]:
+    if comparison == "unmasked":
+        path: Sequence[int] = _in_mode(crf, "off").decode(
+            emissions[None], allowed=None if allowed is None else allowed[None]
+        )[0]
+        return path
+    scores = emissions if allowed is None else emissions.masked_fill(~allowed, -torch.inf)
+    best: list[int] = scores.argmax(-1).tolist()
+    return best
+
+
+def _illegal_mass(masked: MaskedCRF, batch: Tensor, allowed: Tensor | None) -> float:
+    return float(masked.illegal_mass(batch, allowed=allowed)[0]) if batch.shape[1] else 0.0
 
 
 def _rows(scores: Tensor) -> tuple[Row, ...]:
@@ -140,8 +168,10 @@ def _entities(masked: MaskedCRF, batch: Tensor, allowed: Tensor | None, path: Se
 COLUMN, ROW, LEFT, TOP, RADIUS = 92, 38, 92, 24, 9
 
 
-def draw(found: Lattice, *, most_rows: int = 11, unmasked: str = "CRF") -> str:
-    """The lattice as SVG: the legal path solid, the unmasked one dashed and so named, its illegal steps crossed out.
+def draw(found: Lattice, *, most_rows: int = 11, comparison: str | None = None) -> str:
+    """The lattice as SVG: the best legal path solid, the other dashed, its illegal steps crossed out.
+
+    `comparison` names the dashed path in the key, where the reader knows it by another name.
 
     Nodes are filled by their probability. Of many tags, those on a path and the likeliest are shown.
     """
@@ -176,14 +206,14 @@ def draw(found: Lattice, *, most_rows: int = 11, unmasked: str = "CRF") -> str:
         + "".join(labels)
         + _edges(found, place)
         + "".join(nodes + words)
-        + _key(height, unmasked)
+        + _key(height, comparison or COMPARISONS[found.comparison])
         + "</svg>"
     )
 
 
 def _shown_tags(found: Lattice, most: int) -> list[int]:
     """Ids of the rows, in tag order: every tag on a path first, then the likeliest."""
-    on_path = set(found.path) | set(found.unmasked_path)
+    on_path = set(found.path) | set(found.comparison_path)
     by_mass = sorted(range(len(found.tags)), key=lambda tag: -max((row[tag] for row in found.marginals), default=0))
     return sorted([*on_path, *(tag for tag in by_mass if tag not in on_path)][: max(most, len(on_path))])
 
@@ -192,7 +222,7 @@ def _edges(found: Lattice, place: dict[tuple[int, int], tuple[int, int]]) -> str
     """The steps of both paths; a cross on each illegal one, an illegal start or end included."""
     broken = {step.position for step in found.broken}
     parts = []
-    for name, path in (("free", found.unmasked_path), ("masked", found.path)):
+    for name, path in (("free", found.comparison_path), ("masked", found.path)):
         for position in range(1, len(path)):
             (x1, y1), (x2, y2) = place[position - 1, path[position - 1]], place[position, path[position]]
             illegal = name == "free" and position in broken
@@ -201,8 +231,8 @@ def _edges(found: Lattice, place: dict[tuple[int, int], tuple[int, int]]) -> str
             if illegal:
                 parts.append(_cross((x1 + x2) / 2, (y1 + y2) / 2))
     for position, side in ((0, -1), (len(found.tokens), 1)):
-        if position in broken and found.unmasked_path:
-            x, y = place[min(position, len(found.tokens) - 1), found.unmasked_path[0 if side < 0 else -1]]
+        if position in broken and found.comparison_path:
+            x, y = place[min(position, len(found.tokens) - 1), found.comparison_path[0 if side < 0 else -1]]
             parts.append(_cross(x + side * 2.2 * RADIUS, y))
     return "".join(parts)
 
@@ -211,13 +241,13 @@ def _cross(x: float, y: float) -> str:
     return f'<path d="M{x - 6} {y - 6}L{x + 6} {y + 6}M{x - 6} {y + 6}L{x + 6} {y - 6}" class="cross"/>'
 
 
-def _key(height: int, unmasked: str) -> str:
-    y, cross = height - 4, 205 + 7 * len(unmasked)
+def _key(height: int, comparison: str) -> str:
+    y, cross = height - 4, 205 + 7 * len(comparison)
     return (
         f'<line x1="8" y1="{y - 4}" x2="34" y2="{y - 4}" class="masked"/>'
-        f'<text x="40" y="{y}" class="key">masked CRF</text>'
+        f'<text x="40" y="{y}" class="key">masked path</text>'
         f'<line x1="140" y1="{y - 4}" x2="166" y2="{y - 4}" class="free"/>'
-        f'<text x="172" y="{y}" class="key">{escape(unmasked)}</text>'
+        f'<text x="172" y="{y}" class="key">{escape(comparison)}</text>'
         + _cross(cross, y - 4)
         + f'<text x="{cross + 12}" y="{y}" class="key">illegal step</text>'
     )

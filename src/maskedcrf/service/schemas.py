@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -134,7 +134,7 @@ class Found(BaseModel):
 
 
 class LatticeAnswer(BaseModel):
-    """What a masked CRF sees in a sentence, and what an unmasked one would do with the same weights."""
+    """What the model sees in a sentence, and what its best legal path is compared with."""
 
     text: str
     offsets: list[tuple[int, int]] = Field(description="Of each token in the text, in Unicode code points.")
@@ -147,9 +147,15 @@ class LatticeAnswer(BaseModel):
     start: list[bool]
     end: list[bool]
     path: list[int]
-    unmasked_path: list[int]
-    broken: list[Step] = Field(description="The illegal steps of the unmasked path.")
-    illegal_mass: float = Field(description="Probability an unmasked CRF spends on illegal paths.")
+    comparison: Literal["unmasked", "per_token"] = Field(
+        description="What `comparison_path` is: the unmasked path of a model trained without the mask, or, where the "
+        "illegal transitions were never trained, the encoder's best tag for each token alone."
+    )
+    comparison_path: list[int]
+    broken: list[Step] = Field(description="The illegal steps of `comparison_path`.")
+    illegal_mass: float | None = Field(
+        description="Probability the unmasked model spends on illegal paths; null if it was trained with the mask."
+    )
     nbest: list[Path]
     entities: list[Found]
 

@@ -45,10 +45,10 @@ export class Lattice {
 
   // Every tag on a path or chosen by the user, then the likeliest.
   #chooseRows() {
-    const { tags, path, unmasked_path, marginals, nbest, tokens } = this.#found;
+    const { tags, path, comparison_path, marginals, nbest, tokens } = this.#found;
     const all = [...tags.keys()];
     if (this.everyTag || !this.hidesTags) return all;
-    const needed = new Set([...path, ...unmasked_path, ...nbest.flatMap((one) => one.tags)]);
+    const needed = new Set([...path, ...comparison_path, ...nbest.flatMap((one) => one.tags)]);
     for (const tag of all) if (tokens.some((_, at) => this.#state(at, tag) !== "free")) needed.add(tag);
     const mass = (tag) => Math.max(...marginals.map((row) => row[tag]));
     const likeliest = all.filter((tag) => !needed.has(tag)).sort((a, b) => mass(b) - mass(a));
@@ -91,7 +91,7 @@ export class Lattice {
   }
 
   #node(position, tag) {
-    const { tokens, tags, marginals, emissions, path, unmasked_path } = this.#found;
+    const { tokens, tags, marginals, emissions, path, comparison, comparison_path } = this.#found;
     const state = this.#state(position, tag);
     const cell = document.createElement("td");
     cell.setAttribute("role", "gridcell");
@@ -105,8 +105,8 @@ export class Lattice {
     node.textContent = state === "forbidden" ? "\u00d7" : "";
     node.style.setProperty("--p", marginals[position][tag]);
     const facts = [tokens[position], tags[tag], percent(marginals[position][tag]), `score ${emissions[position][tag].toFixed(2)}`];
-    if (path[position] === tag) facts.push("on the masked path");
-    if (unmasked_path[position] === tag) facts.push("on the unmasked path");
+    if (path[position] === tag) facts.push("on the best legal path");
+    if (comparison_path[position] === tag) facts.push(comparison === "unmasked" ? "on the unmasked path" : "best tag of the token alone");
     if (state !== "free") facts.push(state);
     cell.setAttribute("aria-label", facts.join(", "));
     cell.append(node);
@@ -162,7 +162,7 @@ export class Lattice {
 
   draw() {
     if (!this.#svg?.isConnected || this.#home.offsetParent === null) return;  // nothing to measure
-    const { path, unmasked_path, tokens, legal } = this.#found;
+    const { path, comparison_path, tokens, legal } = this.#found;
     this.#svg.replaceChildren();
     if (this.everyIllegal) {
       for (let position = 1; position < tokens.length; position++)
@@ -172,7 +172,7 @@ export class Lattice {
     }
     if (this.#shown) this.#around(...this.#shown);
     if (this.#ranked) this.#path(this.#ranked, "ranked");
-    this.#path(unmasked_path, "free");
+    this.#path(comparison_path, "free");
     this.#path(path, "masked");
   }
 

@@ -1,4 +1,4 @@
-// The page: a sentence, its entities, its lattice, and what masking changes. All state is in the address.
+// The page: a sentence, its entities, its lattice, and what the rules change. All state is in the address.
 
 import { Lattice, percent } from "./lattice.js";
 
@@ -13,6 +13,13 @@ let found = null;  // the lattice that is shown, if there is one
 let shown = "";  // the text whose results are shown
 let asked = null;
 let timer = 0;
+
+// What the best legal path is compared with. A model trained with the mask never learnt what an illegal step is worth,
+// so its unmasked path would mean nothing: there it is the best tag of each token alone.
+const COMPARISONS = {
+  unmasked: { name: "unmasked path", heading: "Unmasked path", steps: "in the path that this model takes without the mask" },
+  per_token: { name: "best tag per token", heading: "Best tag alone", steps: "if each token takes the encoder\u2019s best tag for it alone" },
+};
 
 const key = (position, tag) => `${position} ${tag}`;
 const lattice = new Lattice($("lattice"), {
@@ -108,8 +115,10 @@ function show() {
   showTable();
   showFacts();
   showBest();
+  const { name } = COMPARISONS[found.comparison];
+  $("comparison").textContent = name;
   const steps = found.broken.length;
-  $("status").textContent = `${names}. ${steps ? `An unmasked CRF would take ${steps} illegal step${steps > 1 ? "s" : ""}.` : "An unmasked CRF takes a legal path too."}`;
+  $("status").textContent = `${names}. Illegal steps, ${name}: ${steps}.`;
 }
 
 function showWithoutLattice({ text, entities }, reason) {
@@ -168,8 +177,8 @@ function showTable() {
   const rows = found.tokens.map((token, at) => element("tr", "",
     Object.assign(element("th", token), { scope: "row" }),
     element("td", tags[found.path[at]]), element("td", percent(found.marginals[at][found.path[at]])),
-    element("td", tags[found.unmasked_path[at]]), element("td", illegal.has(at) ? "illegal" : "legal")));
-  tableOf($("table"), "Both paths, token by token", ["Token", "Masked CRF", "Probability", "Unmasked CRF", "Its step here"], rows);
+    element("td", tags[found.comparison_path[at]]), element("td", illegal.has(at) ? "illegal" : "legal")));
+  tableOf($("table"), "Both paths, token by token", ["Token", "Best legal path", "Probability", COMPARISONS[found.comparison].heading, "Its step here"], rows);
 }
 
 function showFacts() {
@@ -185,8 +194,10 @@ function showFacts() {
   const count = found.broken.length;
   $("facts").replaceChildren(
     fact(percent(found.nbest[0].probability), "probability of this path among the legal ones", bar(found.nbest[0].probability)),
-    fact(percent(found.illegal_mass), "of its probability the same model without the mask spends on illegal paths", bar(found.illegal_mass, "bad")),
-    fact(String(count), `illegal step${count === 1 ? "" : "s"} in the unmasked CRF\u2019s path`, element("ul", "", ...steps)),
+    ...(found.illegal_mass === null ? [] : [
+      fact(percent(found.illegal_mass), "of its probability this model spends on illegal paths without the mask", bar(found.illegal_mass, "bad")),
+    ]),
+    fact(String(count), `illegal step${count === 1 ? "" : "s"} ${COMPARISONS[found.comparison].steps}`, element("ul", "", ...steps)),
   );
 }
 
