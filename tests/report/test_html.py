@@ -28,7 +28,7 @@ def test_curves_are_drawn_in_scale() -> None:
 
 def test_the_key_stands_above_the_lines_and_wraps() -> None:
     names = [f"a rather long name of line {number}" for number in range(5)]
-    tree = ElementTree.fromstring(html.curves(dict.fromkeys(names, [0.0, 1.0]), x="rate", y="F1", ticks=["a", "b"]))
+    tree = ElementTree.fromstring(html.curves({name: [0.0, 1.0] for name in names}, x="rate", y="F1", ticks=["a", "b"]))
     heights = {text.text: float(text.attrib["y"]) for text in tree.iter() if text.tag.endswith("text")}
     lines = [part for part in tree.iter() if part.tag.endswith("polyline")]
     highest = min(float(point.split(",")[1]) for line in lines for point in line.attrib["points"].split())

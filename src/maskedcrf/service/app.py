@@ -222,7 +222,7 @@ def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
 
     @app.post("/lattice", response_model=schemas.LatticeAnswer, responses=schemas.declared(*POST_ERRORS))
     async def tag_lattice(request: schemas.LatticeRequest, client: Request) -> Response:
-        """The lattice of one sentence: scores, marginals, the masked and the unmasked path."""
+        """The lattice of one sentence: scores, marginals, the best legal path and what it is compared with."""
         question = LatticeQuestion(request.nbest)
         answers = await submit(client, question, [request], weight=limits.RANKED_WEIGHT, most=limits.LATTICE_TOKENS)
         return _json_response(answers)
