@@ -29,8 +29,8 @@ def page(demo: Demo) -> str:
         ),
         (
             "F1 against the rate",
-            "Test F1 by the rate of the transition scores. A plain CRF must learn the rules from the data; a masked CRF "
-            "has them from the start.",
+            "Test F1 by the rate of the transition scores. A plain CRF must learn the rules from the data; a masked "
+            "CRF has them from the start.",
             html.curves(f1, x="crf_rate", y="test F1", ticks=rates),
         ),
         (
