@@ -44,7 +44,7 @@ from maskedcrf.onnx.export import compare, export
 from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.predict import MOST, default_batch_tokens
+from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_batch_tokens
 from maskedcrf.tags.constraints import Constraints
 
 RESULTS = Path(__file__).parent / "results" / "predict.json"
@@ -191,9 +191,9 @@ def agreement(tagger: Tagger, exported: dict[str, OnnxTagger], texts: list[str])
 def pieces(tagger: Tagger, texts: list[str]) -> dict[str, Any]:
     """Word pieces of the texts, and with the padding that the Tagger leaves out: what no timer's noise touches."""
     encoder = tagger.model.encoder
-    lengths = encoder.lengths([to_sentence(text) for text in texts])
+    lengths = encoder.compute_lengths([to_sentence(text) for text in texts])
     limit = default_batch_tokens(tagger.model)
-    batches = even_batches(lengths, size=MOST, tokens=limit, workers=torch.get_num_threads())
+    batches = even_batches(lengths, size=MAX_BATCH_SENTENCES, tokens=limit, workers=torch.get_num_threads())
     padded = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)
     return {"in_the_texts": sum(lengths), "padded": padded, "batches": len(batches)}
 

@@ -30,7 +30,7 @@ from maskedcrf.tagger.model import Features, TaggerModel
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 BATCH = 32
-MOST = 1.05
+MAX_BATCH_SENTENCES = 1.05
 """The step with a CRF may take this times the step without."""
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     ratio = seconds["masked CRF"] / seconds["softmax"]
     for name, spent in seconds.items():
         print(f"{name:<12} {1000 * spent:8.1f} ms a step")
-    print(f"masked CRF / softmax: {ratio:.3f} (at most {MOST})")
+    print(f"masked CRF / softmax: {ratio:.3f} (at most {MAX_BATCH_SENTENCES})")
     answer = {
         "signature": signature(
             benchmark="training", encoder="6 layers, 384 wide", batch=BATCH, time="interleaved minima"

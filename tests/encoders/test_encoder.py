@@ -172,7 +172,7 @@ def test_a_wrong_config_is_refused(wrong: dict[str, object]) -> None:
 
 
 def test_only_a_bert_alone_predicts_without_padding(encoders):
-    assert {kind for kind, encoder in encoders.items() if not encoder.pads} == {"bert", "roberta"}
+    assert {kind for kind, encoder in encoders.items() if not encoder.computes_padding} == {"bert", "roberta"}
 
 
 def test_an_lstm_drops_out_before_each_layer_and_in_training_alone() -> None:

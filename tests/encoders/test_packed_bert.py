@@ -9,7 +9,7 @@ from encoders.tiny import SIZES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maskedcrf.encoders.transformer.packed_bert import KINDS, packed, packs
+from maskedcrf.encoders.transformer.packed_bert import KINDS, can_pack, forward_unpadded
 
 FAMILIES = {"bert": "Bert", "camembert": "Camembert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta"}
 
@@ -39,7 +39,7 @@ def test_pieces_read_anywhere_in_rows_of_any_lengths_are_what_transformers_compu
     order = data.draw(st.permutations(range(len(rows))))[: data.draw(st.integers(1, len(rows)))]
     places = torch.tensor([rows[n] * max(lengths) + columns[n] for n in order])[:, None]
     with torch.inference_mode():
-        found = packed(whole, pieces, mask, places)
+        found = forward_unpadded(whole, pieces, mask, places)
         alone = [whole(input_ids=pieces[row : row + 1, :n]).last_hidden_state[0] for row, n in enumerate(lengths)]
     expected = torch.stack([alone[rows[n]][columns[n]] for n in order])[:, None]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
@@ -55,19 +55,19 @@ def test_scores_of_any_size_weigh_pieces_as_transformers_does(factor: float, sha
             part.weight *= factor  # type: ignore[operator]
         for first in range(2, 30 - shape[1]):  # alone, some pieces have all scores far above 0, some far below
             pieces = torch.arange(first, first + shape[1]).expand(shape)
-            found = packed(whole, pieces, pieces > 0, torch.arange(pieces.numel()))
+            found = forward_unpadded(whole, pieces, pieces > 0, torch.arange(pieces.numel()))
             expected = whole(input_ids=pieces).last_hidden_state.flatten(0, 1)
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "value"), [("SCORES", 1), ("SCORES", 200), ("SHORT", 4)])
+@pytest.mark.parametrize(("name", "value"), [("MAX_SCORES_PER_BLOCK", 1), ("MAX_SCORES_PER_BLOCK", 200), ("SHORT", 4)])
 def test_rows_are_the_same_few_at_a_time(name: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"maskedcrf.encoders.transformer.packed_bert.{name}", value)
     whole = model("bert")
     mask = torch.arange(6) < torch.tensor([6, 5, 5, 5, 5, 5, 3])[:, None]
     pieces = torch.randint(2, 30, mask.shape)
     with torch.inference_mode():
-        found = packed(whole, pieces, mask, mask.flatten().nonzero().squeeze(1))
+        found = forward_unpadded(whole, pieces, mask, mask.flatten().nonzero().squeeze(1))
         expected = whole(input_ids=pieces, attention_mask=mask.long()).last_hidden_state[mask]
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
@@ -77,7 +77,7 @@ def test_any_activation_is_the_models_own(activation: str) -> None:
     whole = model("bert", hidden_act=activation)
     pieces = torch.randint(2, 30, (2, 5))
     with torch.inference_mode():
-        found = packed(whole, pieces, pieces > 0, torch.arange(10))
+        found = forward_unpadded(whole, pieces, pieces > 0, torch.arange(10))
         expected = whole(input_ids=pieces).last_hidden_state.flatten(0, 1)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
@@ -87,14 +87,14 @@ def test_a_model_in_16_bits_or_with_exchanged_parts_is_left_to_transformers() ->
         pass
 
     whole = model("roberta")
-    assert packs(whole)
+    assert can_pack(whole)
     whole.encoder.layer[1].output.dense = Other(2, 2)  # type: ignore[union-attr, index]
-    assert not packs(whole)
-    assert not packs(model("roberta").bfloat16())
+    assert not can_pack(whole)
+    assert not can_pack(model("roberta").bfloat16())
 
 
 def test_a_model_that_reads_only_to_the_left_is_left_to_transformers() -> None:
-    assert packs(model("bert"))
-    assert not packs(model("bert", is_decoder=True))
+    assert can_pack(model("bert"))
+    assert not can_pack(model("bert", is_decoder=True))
     config = transformers.DistilBertConfig(vocab_size=30, dim=16, n_layers=1, n_heads=2, hidden_dim=24)
-    assert not packs(transformers.DistilBertModel(config))
+    assert not can_pack(transformers.DistilBertModel(config))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedcrf.encoders.vocabulary import PAD, UNKNOWN, Characters, Words, shape
+from maskedcrf.encoders.vocabulary import PAD, UNKNOWN, Characters, Words, word_shape
 
 TRAINING = [["Peter", "saw", "Paul", "saw", "1996"], ["Mary", "saw", "1997", "Peter", "😀"]]
 # Seen once: Paul, Mary (shape Xx), 1996, 1997 (shape 0), and 😀, whose shape is nobody else's.
@@ -17,7 +17,7 @@ def test_every_training_word_has_a_number_of_its_own() -> None:
     numbers = {word: words.number(word) for sentence in TRAINING for word in sentence}
     assert len(set(numbers.values())) == 7
     assert not {PAD, UNKNOWN} & set(numbers.values())
-    assert len(words) == words.trained == 2 + 2 + 7  # shapes Xx and 0 are shared by two words or more
+    assert len(words) == words.trained_rows == 2 + 2 + 7  # shapes Xx and 0 are shared by two words or more
 
 
 @pytest.mark.parametrize(("unseen", "like"), [("Judas", "Xx"), ("2024", "0"), ("7", "0")])
@@ -38,11 +38,11 @@ def test_the_rare_words_come_last() -> None:
 
 
 def test_words_of_a_vector_file_are_known_and_never_rare() -> None:
-    words = Words.from_sentences(TRAINING, known=["the", "paul", "mary", "judas"], lower=True)
-    assert words.known == ("the", "paul", "mary", "judas")
+    words = Words.from_sentences(TRAINING, vector_words=["the", "paul", "mary", "judas"], lower=True)
+    assert words.vector_only_words == ("the", "paul", "mary", "judas")
     assert set(words.words[len(words.words) - words.rare :]) == {"1996", "1997", "😀"}
-    assert words.number("Judas") == words.number("judas") == words.trained + 3
-    assert words.number("Paul") < words.trained, "a training word keeps its own vector"
+    assert words.number("Judas") == words.number("judas") == words.trained_rows + 3
+    assert words.number("Paul") < words.trained_rows, "a training word keeps its own vector"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_words_of_a_vector_file_are_known_and_never_rare() -> None:
     [("McDonald", "XxXx"), ("1996-08-22", "0-0-0"), ("U.S.", "X.X."), ("北京", "c"), ("", ""), ("ßtraße", "x")],
 )
 def test_a_shape_keeps_case_digits_and_signs(word: str, expected: str) -> None:
-    assert shape(word) == expected
+    assert word_shape(word) == expected
 
 
 @given(st.text(max_size=80))

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedcrf.encoders.transformer.windows import Frame, longest_word, owners, rows_of, shortened, windows
+from maskedcrf.encoders.transformer.windows import (
+    SpecialTokens,
+    assign_rows,
+    longest_word,
+    owning_window,
+    truncate_middle,
+    windows,
+)
 
 capacities = st.integers(min_value=4, max_value=40)
 
@@ -44,7 +51,7 @@ def test_windows_cover_a_sentence_and_each_fits(drawn: tuple[list[int], int]) ->
 def test_each_word_is_read_where_most_of_its_surroundings_show(drawn: tuple[list[int], int]) -> None:
     counts, capacity = drawn
     cuts = windows(_ends(counts), capacity=capacity)
-    chosen = owners(_ends(counts), cuts)
+    chosen = owning_window(_ends(counts), cuts)
     for word, window in enumerate(chosen):
         shown = {n: _context(counts, word, cut) for n, cut in enumerate(cuts) if cut[0] <= word < cut[1]}
         assert shown[int(window)] == max(shown.values())
@@ -61,8 +68,8 @@ def _context(counts: list[int], word: int, cut: tuple[int, int]) -> float:
 def test_framed_rows_hold_each_words_pieces_at_its_place(batch: list[list[int]]) -> None:
     counts = np.array([count for sentence in batch for count in sentence], dtype=np.int64)
     pieces = np.arange(100, 100 + counts.sum())
-    rows = rows_of(np.array([len(sentence) for sentence in batch]), counts, capacity=12)
-    filled, inside = Frame((1,), (2, 3), pad=0).fill(pieces, rows)
+    rows = assign_rows(np.array([len(sentence) for sentence in batch]), counts, capacity=12)
+    filled, inside = SpecialTokens((1,), (2, 3), pad=0).fill(pieces, rows)
     assert filled.shape[1] <= 12 + 3
     assert ((filled == 0) == ~inside).all()
     for row in filled:
@@ -79,4 +86,4 @@ def test_framed_rows_hold_each_words_pieces_at_its_place(batch: list[list[int]])
 
 @pytest.mark.parametrize(("longest", "expected"), [(9, [0, 1, 2, 3, 4]), (4, [0, 1, 3, 4]), (3, [0, 1, 4]), (1, [0])])
 def test_a_very_long_word_keeps_its_head_and_its_tail(longest: int, expected: list[int]) -> None:
-    assert shortened([0, 1, 2, 3, 4], longest) == expected
+    assert truncate_middle([0, 1, 2, 3, 4], longest) == expected

@@ -137,7 +137,7 @@ def test_a_word_with_a_vector_uses_it_whether_training_saw_it_or_not(word: str, 
 def test_training_words_are_trained_and_the_others_fixed(tmp_path: Path) -> None:
     part = _pretrained(tmp_path)
     assert [name for name, _ in part.named_parameters()] == ["trained.weight"]
-    assert (part.trained.num_embeddings, len(part.known)) == (part.vocabulary.trained, 4)
+    assert (part.trained.num_embeddings, len(part.known)) == (part.vocabulary.trained_rows, 4)
     assert set(part.vocabulary.words[-part.vocabulary.rare :]) == {"Zyx"}
 
 

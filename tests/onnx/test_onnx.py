@@ -160,7 +160,7 @@ def test_features_are_those_of_the_encoder(loaded: list[tuple[Tagger, OnnxTagger
         theirs = {name: part.numpy() for name, part in tagger.model.encoder.prepare(chosen).items() if name != "shapes"}
         theirs.setdefault("piece_mask", np.ones_like(ours.get("pieces", 0), dtype=bool))
         assert all(np.array_equal(array, theirs[name]) for name, array in ours.items())
-        assert exported._features.lengths(chosen) == tagger.model.encoder.lengths(chosen)
+        assert exported._features.compute_lengths(chosen) == tagger.model.encoder.compute_lengths(chosen)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_a_file_sees_the_neighbours_that_the_folder_sees(looking_around: tuple[T
     documents = [Sentence(tuple(words), document=n // 4) for n, words in enumerate(sentences([*range(9)] * 3))]
     words = [sentence.tokens for sentence in documents]
     placed = list(with_context(documents, 4))
-    assert exported._features.lengths(placed) == tagger.model.encoder.lengths(placed)
+    assert exported._features.compute_lengths(placed) == tagger.model.encoder.compute_lengths(placed)
     found = compare(tagger, exported, documents)
     assert (found.sentences, found.tokens, found.different_tags) == (27, sum(map(len, words)), 0)
     assert [answer.tags for answer in exported.predict(words)] != [

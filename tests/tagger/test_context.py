@@ -38,7 +38,7 @@ def tags(tagger, texts, **options):
 
 @pytest.mark.parametrize("batch_tokens", [1, 7, 50, None])
 def test_a_list_of_sentences_is_read_with_its_neighbours_in_any_batch(reader, batch_tokens, monkeypatch):
-    monkeypatch.setattr(predict, "BUFFER", 2)  # borders of buffers fall between neighbours
+    monkeypatch.setattr(predict, "READ_AHEAD_BATCHES", 2)  # borders of buffers fall between neighbours
     assert tags(reader, TEST, batch_tokens=batch_tokens) == GOLD
     assert list(reader.stream(iter(TEST))) == reader.predict(TEST)
 
@@ -78,7 +78,7 @@ def test_a_file_gets_the_tags_of_its_sentences_and_is_written_as_it_was(
 ):
     monkeypatch.setattr(conll, "BLOCK", block)
     monkeypatch.setattr(predict, "BATCH_TOKENS", {"cpu": 16})
-    monkeypatch.setattr(predict, "BUFFER", 2)
+    monkeypatch.setattr(predict, "READ_AHEAD_BATCHES", 2)
     file, text = tmp_path / name, text_of(TEST).encode()
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     assert main(["predict", str(model), str(file), "-o", str(tmp_path / "out.conll")]) == 0

@@ -33,7 +33,7 @@ def computed(tagger):
 
 
 def test_an_encoder_that_does_not_pad_gets_batches_that_the_cores_share_evenly(tagger, monkeypatch):
-    monkeypatch.setattr(type(tagger.model.encoder), "pads", property(lambda encoder: False))
+    monkeypatch.setattr(type(tagger.model.encoder), "computes_padding", property(lambda encoder: False))
     sums = [sum(len(SENTENCES[place]) for place in batch.indices) for batch in computed(tagger)]
     assert len(sums) % 4 == 0
     assert max(sums) - min(sums) <= 2 * max(map(len, SENTENCES))

@@ -17,7 +17,7 @@ from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.fixed_tags import Gazetteer, allowed_tags
-from maskedcrf.tagger.span_search import SegmentBounds
+from maskedcrf.tagger.span_search import SpanPruner
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import convert, violations
@@ -139,7 +139,7 @@ def test_a_threshold_finds_exactly_the_segments_above_it(name, threshold, reques
 
 def test_a_segment_that_begins_and_ends_at_the_sentences_edges_alone_may_be_above_a_threshold():
     rules = Constraints.from_scheme(["I-X"], "IO")  # no step leads into a segment or out of it
-    assert (0, 2, "X") in SegmentBounds(rules, masked=True).candidates(np.ones((2, 1)), 0.9)
+    assert (0, 2, "X") in SpanPruner(rules, masked=True).candidates(np.ones((2, 1)), 0.9)
 
 
 def test_a_threshold_finds_in_a_batch_what_it_finds_one_by_one(vague, monkeypatch):
@@ -280,7 +280,7 @@ def test_a_threshold_keeps_what_is_exactly_as_probable_and_may_be_certainty(vagu
 
 
 def test_segments_above_a_threshold_may_be_as_long_as_the_bound(vague, monkeypatch):
-    monkeypatch.setattr("maskedcrf.tagger.span_search.LONGEST", 3)
+    monkeypatch.setattr("maskedcrf.tagger.span_search.MAX_SPAN_TOKENS", 3)
     entities = vague.predict([["x"] * 5], threshold=1e-6)[0].entities
     assert {after - first for first, after in (entity.tokens for entity in entities)} == {1, 2, 3}
 

@@ -23,7 +23,7 @@ from maskedcrf.training.distributed import Processes
 def main(output: str, notes: str) -> None:
     """Train, and leave a line a step and a line a checkpoint in the notes of this process."""
     torch.set_num_threads(1)
-    words.HIDDEN = 0.0  # each process draws its own dropout; without any, the sums must agree
+    words.RARE_WORD_DROPOUT = 0.0  # each process draws its own dropout; without any, the sums must agree
     rank = os.environ.get("RANK", "0")
     with Path(notes, rank).open("w") as handle:
         noted(loop, "save_checkpoint", lambda _, state, **__: handle.write(f"checkpoint {state.loss_sum}\n"))

@@ -25,7 +25,7 @@ PROGRAM = """
     from small_corpus import SMALL, corpus
     from maskedcrf.tagger import Tagger
     from maskedcrf.encoders import words
-    words.HIDDEN = 0.0  # each process draws its own dropout; without any, the sums must agree
+    words.RARE_WORD_DROPOUT = 0.0  # each process draws its own dropout; without any, the sums must agree
     Tagger.train(
         corpus(17), corpus(6, 1), output={output!r},
         **{{**SMALL, "encoder": {{"words": 8, "lstm_hidden": 8, "dropout": 0.0}}}},

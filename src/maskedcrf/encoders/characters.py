@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Mask, Sentences, character_features
-from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.files import JsonRecord, read_record, write_record
+from maskedcrf.encoders.part import EncoderPart, Features
 from maskedcrf.encoders.vocabulary import PAD, Characters
 from maskedcrf.errors import DataError
 from maskedcrf.folders import FolderFiles
@@ -21,13 +21,13 @@ EMBEDDING = 30
 KERNEL = 3
 
 
-class CharactersFile(Record):
+class CharactersFile(JsonRecord):
     """A vocabulary of characters as saved."""
 
     characters: list[str]
 
 
-class CharacterCNN(Part):
+class CharacterCNN(EncoderPart):
     """Windows of three characters, the strongest answer of each filter over the word."""
 
     def __init__(self, vocabulary: Characters, width: int, *, dropout: float) -> None:

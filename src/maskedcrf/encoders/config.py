@@ -58,7 +58,7 @@ class EncoderConfig(BaseModel):
         return {**beside, **given}
 
     @model_validator(mode="after")
-    def _something(self) -> EncoderConfig:
+    def _require_a_part(self) -> EncoderConfig:
         if not (self.words or self.characters or self.lexicon or self.transformer or self.elmo):
             raise ValueError("an encoder needs a part: words, characters, lexicon, transformer or elmo")
         if self.vectors and not self.words:

@@ -19,9 +19,9 @@ from torch.nn import functional
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Mask, Sentences, scatter_to_words, words_of
-from maskedcrf.encoders.files import Record, one_line, read_record, write_record
-from maskedcrf.encoders.lstm import turned
-from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.files import JsonRecord, first_validation_error, read_record, write_record
+from maskedcrf.encoders.lstm import reversed_positions
+from maskedcrf.encoders.part import EncoderPart, Features
 from maskedcrf.errors import DataError, MissingExtraError
 from maskedcrf.folders import FolderFiles, read_plain_file
 
@@ -30,7 +30,7 @@ TEXT_BEGIN, TEXT_END, WORD_BEGIN, WORD_END, PAD = 256, 257, 258, 259, 260
 CHARACTERS = 261
 
 
-class Options(Record):
+class ElmoOptions(JsonRecord):
     """The sizes in an options file that the network depends on."""
 
     filters: list[tuple[int, int]] = Field(min_length=1, max_length=64)
@@ -47,7 +47,7 @@ class Options(Record):
     skip: bool
 
     @model_validator(mode="after")
-    def _filters_fit(self) -> Options:
+    def _filters_fit(self) -> ElmoOptions:
         if not all(0 < width <= self.longest and 0 < number <= 1 << 14 for width, number in self.filters):
             raise ValueError("filters must be 1 to `longest` characters wide, and at most 16384 of a width")
         return self
@@ -58,10 +58,10 @@ class Options(Record):
         return sum(number for _, number in self.filters)
 
 
-class ELMo(Part):
+class ELMo(EncoderPart):
     """Levels 0 to n of the language model, mixed: 2 x projection wide."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ElmoOptions) -> None:
         super().__init__()
         self.options = options
         self.width = 2 * options.projection
@@ -75,8 +75,8 @@ class ELMo(Part):
         """The pretrained model of a folder that holds one options file (*.json) and one weights file (*.hdf5)."""
         assert config.elmo is not None
         folder = Path(config.elmo)
-        part = cls(_options(_only(folder, "*.json")))
-        _fill(part, _only(folder, "*.hdf5"))
+        part = cls(_options(_single_file(folder, "*.json")))
+        _copy_published(part, _single_file(folder, "*.hdf5"))
         return part
 
     def prepare(self, sentences: Sentences, mask: Mask) -> Features:
@@ -98,7 +98,7 @@ class ELMo(Part):
             words = self.characters(features["elmo_bytes"])[features["elmo_words"]]
             # Text ends are read like words, so each row has two more.
             mask = functional.pad(features["mask"], (2, 0), value=True)
-            order = turned(mask)[..., None].expand_as(words)
+            order = reversed_positions(mask)[..., None].expand_as(words)
             both = torch.stack((words, words.gather(1, order)))
             levels = [both]
             for layer in self.stack:
@@ -120,13 +120,13 @@ class ELMo(Part):
     @classmethod
     def load(cls, files: FolderFiles, config: EncoderConfig) -> Self:
         """A model of the saved options."""
-        return cls(read_record(files, FILE, Options))
+        return cls(read_record(files, FILE, ElmoOptions))
 
 
 class CharacterEncoder(nn.Module):
     """Bytes of words to vectors: filters, the strongest answer of each, highways, projection."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ElmoOptions) -> None:
         super().__init__()
         features = options.features
         self.embedding = nn.Embedding(CHARACTERS, options.embedding)
@@ -150,7 +150,7 @@ class CharacterEncoder(nn.Module):
 class ClippedLSTM(nn.Module):
     """One layer, both directions side by side: cells are clipped, outputs projected and clipped."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: ElmoOptions) -> None:
         super().__init__()
         self.options = options
         size, cells = options.projection, options.cells
@@ -185,19 +185,19 @@ def _spelling(word: Sequence[int], longest: int) -> list[int]:
     return spelt + [PAD] * (longest - len(spelt))
 
 
-def _only(folder: Path, pattern: str) -> Path:
+def _single_file(folder: Path, pattern: str) -> Path:
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
         raise DataError(f"{folder}:1: an ELMo folder holds one {pattern} file, this one holds {len(found)}")
     return found[0]
 
 
-def _options(path: Path) -> Options:
+def _options(path: Path) -> ElmoOptions:
     """The options of the published form."""
     try:
         given = json.loads(read_plain_file(path))
         letters, lstm = given["char_cnn"], given["lstm"]
-        return Options(
+        return ElmoOptions(
             filters=[(int(width), int(number)) for width, number in letters["filters"]],
             embedding=letters["embedding"]["dim"],
             longest=letters["max_characters_per_token"],
@@ -211,11 +211,11 @@ def _options(path: Path) -> Options:
             skip=lstm["use_skip_connections"],
         )
     except (ValueError, KeyError, TypeError) as error:
-        reason = one_line(error) if isinstance(error, ValidationError) else repr(error)
+        reason = first_validation_error(error) if isinstance(error, ValidationError) else repr(error)
         raise DataError(f"{path}:1: not the options of a bidirectional language model: {reason}") from error
 
 
-def _fill(part: ELMo, path: Path) -> None:
+def _copy_published(part: ELMo, path: Path) -> None:
     """Read every published array into its parameter."""
     try:
         import h5py
@@ -223,7 +223,7 @@ def _fill(part: ELMo, path: Path) -> None:
         raise MissingExtraError("ELMo weights are HDF5: pip install h5py") from error
     try:
         with h5py.File(path, "r") as file, torch.no_grad():
-            for name, weight in _published(part):
+            for name, weight in _published_arrays(part):
                 array, shape = file.get(name), tuple(weight.shape)
                 # The shape is looked at before the content: a small file can promise an array of any size.
                 if getattr(array, "shape", None) != shape or array.dtype.kind != "f":
@@ -235,7 +235,7 @@ def _fill(part: ELMo, path: Path) -> None:
         raise DataError(f"{path}:1: cannot be read as HDF5: {error}") from error
 
 
-def _published(part: ELMo) -> Iterator[tuple[str, Tensor]]:
+def _published_arrays(part: ELMo) -> Iterator[tuple[str, Tensor]]:
     """Each array's published name, and our weight seen along the published axes: inputs first, outputs last."""
     letters = part.characters
     yield "char_embed", letters.embedding.weight

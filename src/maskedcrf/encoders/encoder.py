@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Sentences, word_mask
-from maskedcrf.encoders.files import Record, read_record, write_record
+from maskedcrf.encoders.files import JsonRecord, read_record, write_record
 from maskedcrf.encoders.lstm import BiLSTM
-from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.part import EncoderPart, Features
 from maskedcrf.errors import DataError, ShapeError
 from maskedcrf.folders import FolderFiles
 
-FILE = "encoder.json"
+CONFIG_FILE = "encoder.json"
 
 _PARTS = {
     "words": ("maskedcrf.encoders.words", "WordEmbeddings"),
@@ -32,7 +32,7 @@ _PARTS = {
 """The fields of a config that name a part, and the part's class, imported on use."""
 
 
-class EncoderFile(Record):
+class EncoderFile(JsonRecord):
     """The config as saved."""
 
     format: Literal[1] = 1
@@ -42,7 +42,7 @@ class EncoderFile(Record):
 class Encoder(nn.Module):
     """Sentences of words to vectors of words: `prepare` on the CPU, `forward` where the weights are."""
 
-    def __init__(self, config: EncoderConfig, parts: dict[str, Part]) -> None:
+    def __init__(self, config: EncoderConfig, parts: dict[str, EncoderPart]) -> None:
         super().__init__()
         self.config = config
         self.parts = nn.ModuleDict(parts)
@@ -63,13 +63,13 @@ class Encoder(nn.Module):
         return features
 
     @property
-    def pads(self) -> bool:
+    def computes_padding(self) -> bool:
         """Whether prediction computes on padding: a part does, or the LSTM."""
-        return self.lstm is not None or any(part.pads for part in self._parts())
+        return self.lstm is not None or any(part.computes_padding for part in self._parts())
 
-    def lengths(self, sentences: Sentences) -> list[int]:
+    def compute_lengths(self, sentences: Sentences) -> list[int]:
         """How long each sentence is to the encoder: in pieces where a part cuts words up, else in words."""
-        return list(map(max, zip(*(part.lengths(sentences) for part in self._parts()), strict=True)))
+        return list(map(max, zip(*(part.compute_lengths(sentences) for part in self._parts()), strict=True)))
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
@@ -86,12 +86,12 @@ class Encoder(nn.Module):
     def save(self, folder: Path) -> None:
         """Write config, vocabularies and tokenizer; the weights are the tagger's to save."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_record(folder / FILE, EncoderFile(config=self.config))
+        write_record(folder / CONFIG_FILE, EncoderFile(config=self.config))
         for part in self._parts():
             part.save(folder)
 
-    def _parts(self) -> list[Part]:
-        return [part for part in self.parts.values() if isinstance(part, Part)]
+    def _parts(self) -> list[EncoderPart]:
+        return [part for part in self.parts.values() if isinstance(part, EncoderPart)]
 
 
 def build_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encoder:
@@ -99,7 +99,7 @@ def build_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encod
     training = list(sentences)
     if not any(sentence.tokens for sentence in training):
         raise DataError("<memory>:1: no training sentences, so no vocabulary: give at least one")
-    parts = {name: kind.build(config, training) for name, kind in _kinds(config).items()}
+    parts = {name: kind.build(config, training) for name, kind in _part_classes(config).items()}
     if config.vectors:
         config = config.model_copy(update={"words": parts["words"].width})
     return Encoder(config, parts)
@@ -108,11 +108,11 @@ def build_encoder(config: EncoderConfig, sentences: Iterable[Sentence]) -> Encod
 def load_encoder(folder: Path | FolderFiles) -> Encoder:
     """The encoder that `save` wrote, its weights yet to be filled in; the caller's random numbers are left alone."""
     files = folder if isinstance(folder, FolderFiles) else FolderFiles(folder)
-    config = read_record(files, FILE, EncoderFile).config
+    config = read_record(files, CONFIG_FILE, EncoderFile).config
     with torch.random.fork_rng(devices=[]):
-        return Encoder(config, {name: kind.load(files, config) for name, kind in _kinds(config).items()})
+        return Encoder(config, {name: kind.load(files, config) for name, kind in _part_classes(config).items()})
 
 
-def _kinds(config: EncoderConfig) -> dict[str, type[Part]]:
+def _part_classes(config: EncoderConfig) -> dict[str, type[EncoderPart]]:
     chosen = {name: home for name, home in _PARTS.items() if getattr(config, name)}
     return {name: getattr(import_module(module), kind) for name, (module, kind) in chosen.items()}

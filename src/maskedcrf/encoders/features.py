@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.encoders.transformer.windows import POOLED, Frame, longest_word, rows_of, shortened
+from maskedcrf.encoders.transformer.windows import (
+    POOLING_INDEX,
+    SpecialTokens,
+    assign_rows,
+    longest_word,
+    truncate_middle,
+)
 from maskedcrf.encoders.vocabulary import PAD, Characters, Lexicon
 from maskedcrf.errors import DataError
 
@@ -94,7 +100,7 @@ def lexicon_features(lexicon: Lexicon, sentences: Sentences, mask: Mask) -> Arra
 class WordPieces:
     """Words cut into pieces by a tokenizer of `tokenizers`, and the pieces in rows for a transformer."""
 
-    def __init__(self, tokenizer: Any, frame: Frame, *, unknown: int, positions: int, pooling: str) -> None:
+    def __init__(self, tokenizer: Any, frame: SpecialTokens, *, unknown: int, positions: int, pooling: str) -> None:
         self.tokenizer = tokenizer
         self.frame = frame
         self.unknown = unknown
@@ -116,7 +122,7 @@ class WordPieces:
         cut = self._cut(new)
         longest = longest_word(self.capacity)
         # Control characters and the like yield no piece.
-        self._pieces |= {w: shortened(c.ids, longest) or [self.unknown] for w, c in zip(new, cut, strict=True)}
+        self._pieces |= {w: truncate_middle(c.ids, longest) or [self.unknown] for w, c in zip(new, cut, strict=True)}
 
     def _cut(self, words: list[str]) -> list[Any]:
         try:
@@ -129,7 +135,7 @@ class WordPieces:
                 raise DataError(f"tokenizer.json: the tokenizer fails on this text ({reason})") from error
             raise
 
-    def lengths(self, sentences: Sentences) -> list[int]:
+    def compute_lengths(self, sentences: Sentences) -> list[int]:
         """How many pieces each sentence has, with those of its context and the special pieces."""
         seen = list(map(words_in_context, sentences))
         pieces = self.pieces_of_words(list(chain.from_iterable(seen)))
@@ -149,10 +155,10 @@ class WordPieces:
         parts = ((len(each.context.before), len(each.tokens), len(each.context.after)) for each in sentences)
         sizes = np.fromiter(chain.from_iterable(parts), np.int64, 3 * len(sentences)).reshape(-1, 3)
         own = np.repeat(np.tile([False, True, False], len(mask)), sizes.ravel())
-        rows = rows_of(sizes.sum(axis=1), counts, capacity=self.capacity)
+        rows = assign_rows(sizes.sum(axis=1), counts, capacity=self.capacity)
         filled, inside = self.frame.fill(pieces, rows)
         column = np.cumsum(counts) - counts - rows.begin[rows.row] + len(self.frame.prefix)
-        places = POOLED[self.pooling]((rows.row * filled.shape[1] + column)[own], counts[own])
+        places = POOLING_INDEX[self.pooling]((rows.row * filled.shape[1] + column)[own], counts[own])
         arrays: Arrays = {"pieces": filled, "places": scatter_to_words(places, mask), "piece_mask": inside}
         if self.pooling == "mean":
             arrays["piece_counts"] = scatter_to_words(counts[own], mask)

@@ -12,7 +12,7 @@ from maskedcrf.errors import DataError
 from maskedcrf.folders import FolderFiles
 
 
-class Record(BaseModel):
+class JsonRecord(BaseModel):
     """What one JSON file holds; unknown keys and wrong types are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -32,10 +32,10 @@ def read_record(files: FolderFiles, name: str, kind: type[R]) -> R:
     try:
         return kind.model_validate_json(files.read(name))
     except ValidationError as error:
-        raise DataError(f"{files.where(name)}:1: {one_line(error)}") from error
+        raise DataError(f"{files.where(name)}:1: {first_validation_error(error)}") from error
 
 
-def one_line(error: ValidationError) -> str:
+def first_validation_error(error: ValidationError) -> str:
     """The first complaint of a validation as one line: where, then what."""
     first = error.errors(include_url=False, include_input=False)[0]
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), str(first["msg"]))))

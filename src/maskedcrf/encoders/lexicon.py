@@ -11,8 +11,8 @@ from torch import Tensor
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import WORD_POSITIONS, Mask, Sentences, lexicon_features
-from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.files import JsonRecord, read_record, write_record
+from maskedcrf.encoders.part import EncoderPart, Features
 from maskedcrf.encoders.vectors import read_vectors
 from maskedcrf.encoders.vocabulary import Lexicon
 from maskedcrf.errors import DataError
@@ -23,14 +23,14 @@ SIZE = 0.5
 """Standard deviation of the numbers of all vectors: they are never trained, so whoever made them does not set it."""
 
 
-class LexiconFile(Record):
+class LexiconFile(JsonRecord):
     """A lexicon as saved, its vectors excepted."""
 
     words: list[str]
     vector: int
 
 
-class LexiconWords(Part):
+class LexiconWords(EncoderPart):
     """Four vectors a token: the means of the words that begin, go on and end with it, and of the one that it is.
 
     The words of a sentence are those that a segmenter would have to choose from; here the layers above choose.

@@ -25,7 +25,7 @@ class BiLSTM(nn.Module):
         """
         # In full precision: under bfloat16 autocast cuDNN would compute in float16, whose gradients vanish unscaled.
         with torch.autocast(vectors.device.type, enabled=False):
-            order, vectors = turned(mask)[..., None], vectors.float()
+            order, vectors = reversed_positions(mask)[..., None], vectors.float()
             for ahead, back in zip(self.forwards, self.backwards, strict=True):
                 vectors = self.dropout(vectors)
                 left, _ = ahead(vectors)
@@ -34,7 +34,7 @@ class BiLSTM(nn.Module):
         return vectors
 
 
-def turned(mask: Tensor) -> Tensor:
+def reversed_positions(mask: Tensor) -> Tensor:
     """Where each position of a row goes when its words are read backwards, (B, T); its own inverse."""
     places = torch.arange(mask.shape[1], device=mask.device)
     return torch.where(mask, mask.sum(dim=1, keepdim=True) - 1 - places, places)

@@ -1,4 +1,4 @@
-"""Part: what words, characters, a lexicon, transformers and ELMo have in common."""
+"""EncoderPart: what words, characters, a lexicon, transformers and ELMo have in common."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Features = dict[str, Tensor]
 """What a batch of sentences becomes on the CPU; moved to the model's device as it is."""
 
 
-class Part(nn.Module, ABC):
+class EncoderPart(nn.Module, ABC):
     """One way from the words of a sentence to vectors of `width`."""
 
     width: int
 
     @property
-    def pads(self) -> bool:
+    def computes_padding(self) -> bool:
         """Whether prediction computes on padding, so that sentences of one length are better company."""
         return True
 
     @classmethod
     @abstractmethod
-    def build(cls, config: EncoderConfig, sentences: Sentences) -> Part:
+    def build(cls, config: EncoderConfig, sentences: Sentences) -> EncoderPart:
         """The part for training on these sentences, pretrained weights in place."""
 
     @abstractmethod
@@ -44,10 +44,10 @@ class Part(nn.Module, ABC):
 
     @classmethod
     @abstractmethod
-    def load(cls, files: FolderFiles, config: EncoderConfig) -> Part:
+    def load(cls, files: FolderFiles, config: EncoderConfig) -> EncoderPart:
         """The part as saved, its weights yet to be filled in."""
 
-    def lengths(self, sentences: Sentences) -> list[int]:
+    def compute_lengths(self, sentences: Sentences) -> list[int]:
         """How long each sentence is to this part: in words, unless it cuts them up or sees more."""
         return [len(sentence.tokens) for sentence in sentences]
 

@@ -16,7 +16,7 @@ PAD, UNKNOWN = 0, 1
 class Words:
     """Words of the training data, shapes for words never seen, and words that only a vector file knows.
 
-    Numbers run: padding, unknown, `shapes`, `words`, `known`. A word is looked up as written, then in
+    Numbers run: padding, unknown, `shapes`, `words`, `vector_only_words`. A word is looked up as written, then in
     lower case if `lower`, then by its shape (`Xx`, `0-0-0`), so that an unseen name is still a name and an
     unseen number a number. The last `rare` of the words were seen once; training hides them now and then
     behind their shape, which is how the shapes learn.
@@ -24,7 +24,7 @@ class Words:
 
     words: tuple[str, ...]
     shapes: tuple[str, ...] = ()
-    known: tuple[str, ...] = ()
+    vector_only_words: tuple[str, ...] = ()
     rare: int = 0
     lower: bool = False
     _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -32,36 +32,36 @@ class Words:
 
     def __post_init__(self) -> None:
         first = 2 + len(self.shapes)
-        numbers = {word: first + n for n, word in enumerate(self.words + self.known)}
+        numbers = {word: first + n for n, word in enumerate(self.words + self.vector_only_words)}
         object.__setattr__(self, "_numbers", numbers)
         object.__setattr__(self, "_shape_numbers", {shape: 2 + n for n, shape in enumerate(self.shapes)})
 
     @classmethod
     def from_sentences(
-        cls, sentences: Iterable[Sequence[str]], *, known: Sequence[str] = (), lower: bool = False
+        cls, sentences: Iterable[Sequence[str]], *, vector_words: Sequence[str] = (), lower: bool = False
     ) -> Words:
-        """The vocabulary of training sentences; `known` are the words of a vector file, frequent ones first."""
+        """The vocabulary of training sentences; `vector_words` are those of a vector file, frequent ones first."""
         counts = Counter(token for sentence in sentences for token in sentence)
-        in_file = frozenset(known)
+        in_file = frozenset(vector_words)
         # A word seen once whose vector is known needs no shape to stand in for it.
         single = {w for w, n in counts.items() if n == 1 and not _has_vector(w, in_file, lower=lower)}
         words = sorted(counts, key=lambda word: (word in single, -counts[word], word))
-        shapes = Counter(shape(word) for word in words)
+        shapes = Counter(word_shape(word) for word in words)
         return cls(
             words=tuple(words),
             shapes=tuple(sorted((s for s, n in shapes.items() if n > 1), key=lambda s: (-shapes[s], s))),
-            known=tuple(word for word in known if word not in counts),
+            vector_only_words=tuple(word for word in vector_words if word not in counts),
             rare=len(single),
             lower=lower,
         )
 
     @property
-    def trained(self) -> int:
-        """How many numbers have a vector of their own to train: all but the `known` words."""
+    def trained_rows(self) -> int:
+        """How many numbers have a vector of their own to train: all but `vector_only_words`."""
         return 2 + len(self.shapes) + len(self.words)
 
     def __len__(self) -> int:
-        return self.trained + len(self.known)
+        return self.trained_rows + len(self.vector_only_words)
 
     def number(self, word: str) -> int:
         """The number of a word: its own, else that of its lower case, else that of its shape."""
@@ -72,7 +72,7 @@ class Words:
 
     def shape_number(self, word: str) -> int:
         """The number a word would have, had neither training nor vectors ever seen it."""
-        return self._shape_numbers.get(shape(word), UNKNOWN)
+        return self._shape_numbers.get(word_shape(word), UNKNOWN)
 
 
 def _has_vector(word: str, known: Container[str], *, lower: bool) -> bool:
@@ -80,7 +80,7 @@ def _has_vector(word: str, known: Container[str], *, lower: bool) -> bool:
 
 
 @lru_cache(maxsize=1 << 16)
-def shape(word: str) -> str:
+def word_shape(word: str) -> str:
     """The shape of a word, runs written once: McDonald `XxXx`, 1996-08-22 `0-0-0`, U.S. `X.X.`, 北 `c`."""
     return "".join(kind for kind, _ in groupby(map(_kind, word[:64])))
 

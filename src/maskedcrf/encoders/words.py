@@ -12,19 +12,19 @@ from torch import Tensor, nn
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Mask, Sentences, word_ids, words_of
-from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.files import JsonRecord, read_record, write_record
+from maskedcrf.encoders.part import EncoderPart, Features
 from maskedcrf.encoders.vectors import Vectors, read_vectors
 from maskedcrf.encoders.vocabulary import PAD, Words
 from maskedcrf.errors import DataError
 from maskedcrf.folders import FolderFiles
 
 FILE = "words.json"
-HIDDEN = 0.5
+RARE_WORD_DROPOUT = 0.5
 """How often training hides a word seen once behind its shape."""
 
 
-class WordsFile(Record):
+class WordsFile(JsonRecord):
     """A vocabulary of words as saved."""
 
     words: list[str]
@@ -34,7 +34,7 @@ class WordsFile(Record):
     lower: bool
 
 
-class WordEmbeddings(Part):
+class WordEmbeddings(EncoderPart):
     """A trained vector for each word of the training data, a fixed one for each other word of the vector file."""
 
     known: Tensor
@@ -43,11 +43,11 @@ class WordEmbeddings(Part):
         super().__init__()
         self.vocabulary = vocabulary
         self.width = width
-        self.trained = nn.Embedding(vocabulary.trained, width, padding_idx=PAD)
+        self.trained = nn.Embedding(vocabulary.trained_rows, width, padding_idx=PAD)
         bound = math.sqrt(3 / width)
         nn.init.uniform_(self.trained.weight, -bound, bound)
         # Half precision and out of the optimiser's sight: most of these words are never met.
-        self.register_buffer("known", torch.zeros(len(vocabulary.known), width, dtype=torch.float16))
+        self.register_buffer("known", torch.zeros(len(vocabulary.vector_only_words), width, dtype=torch.float16))
 
     @classmethod
     def build(cls, config: EncoderConfig, sentences: Sentences) -> Self:
@@ -61,15 +61,15 @@ class WordEmbeddings(Part):
             raise DataError(
                 f"{config.vectors}:1: vectors are {vectors.width} wide, `words` says {config.words}: leave `words` out"
             )
-        part = cls(Words.from_sentences(tokens, known=vectors.words, lower=True), vectors.width)
-        part._fill(vectors)
+        part = cls(Words.from_sentences(tokens, vector_words=vectors.words, lower=True), vectors.width)
+        part._copy_vectors(vectors)
         return part
 
-    def _fill(self, vectors: Vectors) -> None:
+    def _copy_vectors(self, vectors: Vectors) -> None:
         rows = {word: n for n, word in enumerate(vectors.words)}
         vocabulary = self.vocabulary
-        self.known.copy_(torch.from_numpy(vectors.array[[rows[word] for word in vocabulary.known]]))
-        first = vocabulary.trained - len(vocabulary.words)
+        self.known.copy_(torch.from_numpy(vectors.array[[rows[word] for word in vocabulary.vector_only_words]]))
+        first = vocabulary.trained_rows - len(vocabulary.words)
         found = ((n, rows.get(w, rows.get(w.lower()))) for n, w in enumerate(vocabulary.words, start=first))
         pairs = np.array([(n, row) for n, row in found if row is not None], dtype=np.int64).reshape(-1, 2)
         with torch.no_grad():
@@ -84,12 +84,12 @@ class WordEmbeddings(Part):
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, W)."""
-        numbers, trained = features["words"], self.vocabulary.trained
+        numbers, trained = features["words"], self.vocabulary.trained_rows
         if self.training and self.vocabulary.rare:
             rare = (numbers >= trained - self.vocabulary.rare) & (numbers < trained)
-            hidden = rare & (torch.rand(numbers.shape, device=numbers.device) < HIDDEN)
+            hidden = rare & (torch.rand(numbers.shape, device=numbers.device) < RARE_WORD_DROPOUT)
             numbers = torch.where(hidden, features["shapes"], numbers)
-        if not self.vocabulary.known:
+        if not self.vocabulary.vector_only_words:
             return self._trained(numbers)
         vectors = self._trained(numbers.clamp(max=trained - 1))
         known = self.known[(numbers - trained).clamp(min=0)].to(vectors.dtype)
@@ -102,7 +102,9 @@ class WordEmbeddings(Part):
     def save(self, folder: Path) -> None:
         """Write the vocabulary."""
         v = self.vocabulary
-        saved = WordsFile(words=list(v.words), shapes=list(v.shapes), known=list(v.known), rare=v.rare, lower=v.lower)
+        saved = WordsFile(
+            words=list(v.words), shapes=list(v.shapes), known=list(v.vector_only_words), rare=v.rare, lower=v.lower
+        )
         write_record(folder / FILE, saved)
 
     @classmethod

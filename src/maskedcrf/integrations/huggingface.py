@@ -19,7 +19,12 @@ from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
-from maskedcrf.encoders.transformer.pretrained import check_weights, loading, quiet, skeleton
+from maskedcrf.encoders.transformer.pretrained import (
+    check_weights,
+    model_from_config,
+    one_line_errors,
+    silence_transformers,
+)
 from maskedcrf.errors import MaskedCRFError, MissingExtraError, ModelFolderError
 from maskedcrf.tagger.folder import read_json, refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
@@ -83,8 +88,8 @@ class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ig
     def __init__(self, config: MaskedCRFConfig) -> None:
         super().__init__(config)
         raw = json.loads(json.dumps(config.encoder))  # as a file has it: to_dict() has numbers among its keys
-        # from_pretrained(dtype=...) asks by the default dtype; a skeleton is float32 whatever is asked.
-        self.encoder = skeleton(raw, "config.json").to(torch.get_default_dtype())
+        # from_pretrained(dtype=...) asks by the default dtype; a model_from_config is float32 whatever is asked.
+        self.encoder = model_from_config(raw, "config.json").to(torch.get_default_dtype())
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.linear = nn.Linear(self.encoder.config.hidden_size, len(config.tags))
         self.crf = MaskedCRF(config.constraints(), mask=config.mask)  # type: ignore[arg-type]
@@ -162,7 +167,7 @@ def from_huggingface(directory: str | Path) -> Tagger:
             f"{directory}: no config.json; give a folder of save_pretrained (Tagger.load reads its own)"
         )
     other = _whole(Path(directory))
-    with TemporaryDirectory() as aside, loading(str(directory)):
+    with TemporaryDirectory() as aside, one_line_errors(str(directory)):
         other.encoder.save_pretrained(aside)
         transformers.PreTrainedTokenizerFast.from_pretrained(directory).save_pretrained(aside)
         encoder = build_encoder(EncoderConfig(transformer=aside, context=other.config.context), [Sentence(("a",))])
@@ -183,7 +188,7 @@ def _whole(directory: Path) -> MaskedCRFForTokenClassification:
             f"{directory}: a model of type {kind}, not one that Tagger.save_pretrained wrote; "
             "train a tagger with it as encoder, or give Tagger.load a folder of Tagger.save"
         )
-    with loading(str(directory)), quiet(transformers):
+    with one_line_errors(str(directory)), silence_transformers(transformers):
         model, info = MaskedCRFForTokenClassification.from_pretrained(
             directory, use_safetensors=True, output_loading_info=True, ignore_mismatched_sizes=True
         )

@@ -109,7 +109,7 @@ def _load(where: str, raw: Mapping[str, Any], rules: Constraints, *, named: bool
     """The classifier with weights for all of its columns, and how many those are."""
 
     def load(columns: int) -> tuple[Any, dict[str, Any]]:
-        with pretrained.loading(where):
+        with pretrained.one_line_errors(where):
             config = pretrained.checked_config(dict(raw), where)
             config.num_labels = columns
         kind = "AutoModelForTokenClassification"

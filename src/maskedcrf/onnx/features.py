@@ -18,7 +18,7 @@ from maskedcrf.encoders.features import (
     word_mask,
 )
 from maskedcrf.encoders.transformer.tokenizer_file import check_tokenizer
-from maskedcrf.encoders.transformer.windows import Frame
+from maskedcrf.encoders.transformer.windows import SpecialTokens
 from maskedcrf.encoders.vocabulary import Characters, Lexicon, Words
 from maskedcrf.errors import DataError, MissingExtraError
 
@@ -61,9 +61,9 @@ class Features:
             arrays |= self._pieces.rows(sentences, mask)
         return arrays
 
-    def lengths(self, sentences: Sentences) -> list[int]:
+    def compute_lengths(self, sentences: Sentences) -> list[int]:
         """How long each sentence is to the encoder, in pieces where it cuts words up."""
-        return self._pieces.lengths(sentences) if self._pieces else list(map(len, sentences))
+        return self._pieces.compute_lengths(sentences) if self._pieces else list(map(len, sentences))
 
 
 def _words(files: Files) -> Index:
@@ -85,7 +85,7 @@ def _lexicon(files: Files) -> Index:
 
 def _pieces(files: Files, pooling: str) -> WordPieces:
     saved = json.loads(files["transformer.json"])
-    frame = Frame(tuple(saved["prefix"]), tuple(saved["suffix"]), saved["pad"])
+    frame = SpecialTokens(tuple(saved["prefix"]), tuple(saved["suffix"]), saved["pad"])
     tokenizer = _tokenizer(files["tokenizer.json"])
     return WordPieces(tokenizer, frame, unknown=saved["unknown"], positions=saved["positions"], pooling=pooling)
 

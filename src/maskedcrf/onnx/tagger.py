@@ -20,18 +20,18 @@ from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.onnx import file
 from maskedcrf.onnx.features import Features
 from maskedcrf.onnx.file import Description, OnnxFileError
-from maskedcrf.tagger.fixed_tags import Fixed
-from maskedcrf.tagger.prediction import Prediction, Ranked
+from maskedcrf.tagger.fixed_tags import FixedTags
+from maskedcrf.tagger.prediction import Prediction, RankedPath
 from maskedcrf.tags.segments import encode, read_paths
 
 OUTPUTS = ["tags", "log_probability"]
 BATCH_TOKENS = 512
 """Tokens in one run, word pieces where there are some, padding included: on one core, more only pad more."""
-SIMILAR = 0.9
+MIN_LENGTH_RATIO = 0.9
 """A run that is large enough takes no texts shorter than this times its longest: they would pad."""
-MOST = 128
+MAX_BATCH_SENTENCES = 128
 """Texts in one run, however short."""
-BUFFER = 64
+READ_AHEAD_BATCHES = 64
 """Batches' worth of texts read ahead, so that neighbours in length can share a batch."""
 
 
@@ -94,7 +94,7 @@ class OnnxTagger:
         nbest: int = 0,
         probabilities: bool = False,
         threshold: float | None = None,
-        fixed: Iterable[Fixed | None] | None = None,
+        fixed: Iterable[FixedTags | None] | None = None,
         gazetteer: Mapping[str, str] | None = None,
         batch_tokens: int | None = None,
     ) -> Iterator[Prediction]:
@@ -117,9 +117,9 @@ class OnnxTagger:
         require_list_of_texts(texts)
         limit = batch_tokens or BATCH_TOKENS
         numbered = enumerate(map(to_sentence, with_context(texts, self._features.context)))
-        while buffer := next_buffer(numbered, limit * BUFFER):
-            lengths = self._features.lengths([sentence for _, sentence in buffer])
-            batches = prediction_batches(lengths, size=MOST, tokens=limit, similar=SIMILAR)
+        while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
+            lengths = self._features.compute_lengths([sentence for _, sentence in buffer])
+            batches = prediction_batches(lengths, size=MAX_BATCH_SENTENCES, tokens=limit, similar=MIN_LENGTH_RATIO)
             chosen = [[buffer[place] for place in batch] for batch in batches]
             # One text is not worth a thread.
             each = self._pool.map if len(batches) > 1 else map
@@ -170,7 +170,7 @@ class OnnxTagger:
             tags = tuple(self.tags[number] for number in path)
             if self.output_scheme != self.scheme:
                 tags = tuple(encode(row, len(tags), self.output_scheme))
-            ranks = (Ranked(tags, share),) if ranked else ()
+            ranks = (RankedPath(tags, share),) if ranked else ()
             yield Prediction(sentence, tags, tuple(row), None, ranks)
 
 

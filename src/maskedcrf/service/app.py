@@ -30,7 +30,7 @@ from maskedcrf.service.middleware import LOOPBACK, SecurityMiddleware, refusal
 from maskedcrf.tagger import Tagger, predict
 from maskedcrf.tagger.fixed_tags import allowed_tags
 from maskedcrf.tagger.model import to_device
-from maskedcrf.tagger.predict import Question
+from maskedcrf.tagger.predict import OutputOptions
 from maskedcrf.tagger.prediction import Prediction
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Bools
@@ -89,10 +89,10 @@ class Service:
             raise HTTPException(422, "the fixed tags leave no legal path; free some of them")
         return replace(sentence, allowed=allowed)
 
-    def question(self, options: schemas.Options) -> Question:
+    def question(self, options: schemas.Options) -> OutputOptions:
         """What is asked beside the tags."""
         scheme = self.tagger.output_scheme
-        return Question(
+        return OutputOptions(
             probabilities=options.probabilities,
             nbest=options.nbest,
             threshold=options.threshold,
@@ -103,15 +103,15 @@ class Service:
         """An answer for each sentence, in JSON; runs on the model's thread."""
         if isinstance(question, LatticeQuestion):
             return [_json(self._lattice(sentence, question.nbest)) for sentence in sentences]
-        assert isinstance(question, Question)
+        assert isinstance(question, OutputOptions)
         return [_json(found.to_json()) for found in predict.stream(self.tagger.model, sentences, question=question)]
 
     def warm_up(self) -> None:
         """Compile what is compiled on first use, so that no request waits for it."""
         for question in (
-            Question(),
-            Question(probabilities=True, nbest=2),
-            Question(threshold=0.5),
+            OutputOptions(),
+            OutputOptions(probabilities=True, nbest=2),
+            OutputOptions(threshold=0.5),
             LatticeQuestion(2),
         ):
             self.answer(question, [to_sentence("a b")])

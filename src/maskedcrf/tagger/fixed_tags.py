@@ -11,7 +11,7 @@ from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Bools
 from maskedcrf.tags.segments import Segment, encode
 
-Fixed = Mapping[int, str | Collection[str]]
+FixedTags = Mapping[int, str | Collection[str]]
 """Token position -> the tag, or the tags, it may carry."""
 
 
@@ -36,7 +36,7 @@ class Gazetteer:
 
 
 def allowed_tags(
-    constraints: Constraints, tokens: Sequence[str], *, fixed: Fixed | None, gazetteer: Gazetteer | None
+    constraints: Constraints, tokens: Sequence[str], *, fixed: FixedTags | None, gazetteer: Gazetteer | None
 ) -> Bools | None:
     """(T, D): True where a tag may stand; None where nothing is narrowed. What the user fixes wins."""
     known = gazetteer.segments(tokens) if gazetteer else []
@@ -46,7 +46,7 @@ def allowed_tags(
     index = {tag: number for number, tag in enumerate(constraints.tags)}
     kept = [segment for segment in known if not any(at in (fixed or {}) for at in range(segment.start, segment.end))]
     if kept:
-        _fix_segments(cells, kept, constraints, index)
+        _fix_gazetteer_segments(cells, kept, constraints, index)
     for position, tags in (fixed or {}).items():
         if not isinstance(position, int | np.integer) or not isinstance(tags, Collection):
             raise DataError(f"fixed is {{token position: tag or tags}}, {{0: 'O'}} say; got {{{position!r}: {tags!r}}}")
@@ -61,7 +61,9 @@ def allowed_tags(
     return cells
 
 
-def _fix_segments(cells: Bools, found: list[Segment], constraints: Constraints, index: dict[str, int]) -> None:
+def _fix_gazetteer_segments(
+    cells: Bools, found: list[Segment], constraints: Constraints, index: dict[str, int]
+) -> None:
     """Only these segments' own tags on their tokens, and no neighbour that would lengthen them."""
     assert constraints.scheme is not None, "a tagger is built from a scheme"
     continues = constraints.matrices.continues[:-1, :-1]

@@ -24,7 +24,7 @@ from torch import Tensor
 from maskedcrf import __version__
 from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.encoders.encoder import load_encoder
-from maskedcrf.encoders.files import one_line
+from maskedcrf.encoders.files import first_validation_error
 from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.files import atomic_file
 from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently
@@ -335,4 +335,4 @@ def read_config(directory: Path) -> FolderConfig:
     try:
         return FolderConfig.model_validate(read_json(directory / CONFIG))
     except ValidationError as error:
-        raise ModelFolderError(f"{directory / CONFIG}: {one_line(error)}") from error
+        raise ModelFolderError(f"{directory / CONFIG}: {first_validation_error(error)}") from error

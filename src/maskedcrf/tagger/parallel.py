@@ -45,8 +45,8 @@ def compute_emissions(
 
     The model does not train meanwhile.
     """
-    lengths = model.encoder.lengths(sentences)
-    if model.encoder.pads:
+    lengths = model.encoder.compute_lengths(sentences)
+    if model.encoder.computes_padding:
         batches = prediction_batches(lengths, size=size, tokens=tokens, similar=similar)
     else:
         batches = even_batches(lengths, size=size, tokens=tokens, workers=torch.get_num_threads())

@@ -16,8 +16,8 @@ from maskedcrf.data.texts import next_buffer
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
-from maskedcrf.tagger.prediction import Prediction, Ranked
-from maskedcrf.tagger.span_search import SegmentBounds
+from maskedcrf.tagger.prediction import Prediction, RankedPath
+from maskedcrf.tagger.span_search import SpanPruner
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, encode, read_paths
 
@@ -27,19 +27,19 @@ BATCH_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
 A transformer's tokens are word pieces; with fewer, a core mostly waits for the weights. An LSTM steps through a batch
 word by word and wants it wide.
 """
-BUFFER = 64
+READ_AHEAD_BATCHES = 64
 """Batches' worth of sentences read ahead, so that neighbours in length can share a batch."""
-MOST = 256
+MAX_BATCH_SENTENCES = 256
 """Sentences in one forward pass, however short."""
-SIMILAR = 0.8
+MIN_LENGTH_RATIO = 0.8
 """A batch that is large enough is not filled up with sentences shorter than this times its longest: they would pad."""
 SPANS_AT_ONCE = 4096
-MOST_PATHS = 1000
+MAX_NBEST = 1000
 """To be ranked: their beginnings are all kept for every word and tag of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OutputOptions:
     """What is asked beside the tags; each costs something, so each is off by default."""
 
     probabilities: bool = False
@@ -54,17 +54,17 @@ class Question:
     def __post_init__(self) -> None:
         if self.threshold is not None and not 0 < self.threshold <= 1:
             raise MaskedCRFError(f"threshold is a probability above 0 and up to 1, got {self.threshold}")
-        if not 0 <= self.nbest <= MOST_PATHS:
-            raise MaskedCRFError(f"nbest is a number of paths, {MOST_PATHS:,} at most, got {self.nbest}")
+        if not 0 <= self.nbest <= MAX_NBEST:
+            raise MaskedCRFError(f"nbest is a number of paths, {MAX_NBEST:,} at most, got {self.nbest}")
 
 
 def stream(
-    model: TaggerModel, sentences: Iterable[Sentence], *, question: Question, batch_tokens: int | None = None
+    model: TaggerModel, sentences: Iterable[Sentence], *, question: OutputOptions, batch_tokens: int | None = None
 ) -> Iterator[Prediction]:
     """A prediction for each sentence, in order; memory holds one buffer of them, whatever their number."""
     limit = batch_tokens or default_batch_tokens(model)
     numbered = enumerate(sentences)
-    while buffer := next_buffer(numbered, limit * BUFFER):
+    while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
         answers = {number: Prediction(sentence, (), ()) for number, sentence in buffer}
         full = [(number, sentence) for number, sentence in buffer if sentence.tokens]
         answers |= _answers(model, full, question, limit=limit)
@@ -80,33 +80,35 @@ def default_batch_tokens(model: TaggerModel) -> int:
 
 @torch.inference_mode()
 def _answers(
-    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], question: Question, *, limit: int
+    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], question: OutputOptions, *, limit: int
 ) -> dict[int, Prediction]:
     """Predictions for sentences that have tokens, by their number."""
     answers: dict[int, Prediction] = {}
     sentences = [sentence for _, sentence in numbered]
-    with compute_emissions(model, sentences, size=MOST, tokens=limit, similar=SIMILAR) as batches:
+    with compute_emissions(
+        model, sentences, size=MAX_BATCH_SENTENCES, tokens=limit, similar=MIN_LENGTH_RATIO
+    ) as batches:
         for indices, emissions, mask in batches:
             chosen = [numbered[index] for index in indices]
             allowed = _allowed([sentence for _, sentence in chosen], mask, len(model.crf.tags))
-            found = _named(model, chosen, _Lattice(emissions, mask, allowed), question)
+            found = _predict_batch(model, chosen, _BatchScores(emissions, mask, allowed), question)
             answers |= zip((number for number, _ in chosen), found, strict=True)
     return answers
 
 
-class _Lattice(NamedTuple):
+class _BatchScores(NamedTuple):
     emissions: Tensor
     mask: Tensor
     allowed: Tensor | None
 
-    def row(self, number: int) -> _Lattice:
+    def row(self, number: int) -> _BatchScores:
         """One sentence of the batch."""
         on = slice(number, number + 1)
-        return _Lattice(self.emissions[on], self.mask[on], None if self.allowed is None else self.allowed[on])
+        return _BatchScores(self.emissions[on], self.mask[on], None if self.allowed is None else self.allowed[on])
 
 
-def _named(
-    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], lattice: _Lattice, question: Question
+def _predict_batch(
+    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], lattice: _BatchScores, question: OutputOptions
 ) -> list[Prediction]:
     """Predictions for one batch; a sentence that cannot be answered is named by its number."""
     try:
@@ -114,24 +116,24 @@ def _named(
     except IllegalPathError as error:
         if len(numbered) == 1:
             raise IllegalPathError(f"input {numbered[0][0]} (counted from 0): {error}") from error
-        alone = (_named(model, [one], lattice.row(row), question) for row, one in enumerate(numbered))
+        alone = (_predict_batch(model, [one], lattice.row(row), question) for row, one in enumerate(numbered))
         return list(chain.from_iterable(alone))
 
 
 def _predictions(
-    model: TaggerModel, sentences: Sequence[Sentence], lattice: _Lattice, question: Question
+    model: TaggerModel, sentences: Sequence[Sentence], lattice: _BatchScores, question: OutputOptions
 ) -> list[Prediction]:
     paths = model.crf.decode(lattice.emissions, lattice.mask, allowed=lattice.allowed)
     best = rows = read_paths(paths, model.crf.tags, model.scheme)
-    ranked: Iterable[tuple[Ranked, ...]] = repeat(())
+    ranked: Iterable[tuple[RankedPath, ...]] = repeat(())
     shares: Iterable[tuple[float, ...] | None] = repeat(None)
     if question.nbest:
         ranked = _ranked(model, lattice, question)
     if question.threshold is not None:
-        rows, shares = _above(model, lattice, question.threshold)
+        rows, shares = _spans_above(model, lattice, question.threshold)
     elif question.probabilities:
         shares = _probabilities(model, lattice, rows)
-    written = _written(model, paths, question.output_scheme, best)
+    written = _tags_of_paths(model, paths, question.output_scheme, best)
     predictions = []
     for sentence, tags, segments, share, ranks in zip(sentences, written, rows, shares, ranked, strict=False):
         assert len(tags) == len(sentence.tokens), "tags out = tokens in"
@@ -151,7 +153,7 @@ def _allowed(sentences: Sequence[Sentence], mask: Tensor, size: int) -> Tensor |
     return allowed.to(mask.device)
 
 
-def _written(
+def _tags_of_paths(
     model: TaggerModel,
     paths: Sequence[Sequence[int]],
     scheme: Scheme | None,
@@ -165,25 +167,27 @@ def _written(
     return [tuple(encode(row, len(path), scheme)) for row, path in zip(rows, paths, strict=True)]
 
 
-def _ranked(model: TaggerModel, lattice: _Lattice, question: Question) -> list[tuple[Ranked, ...]]:
+def _ranked(model: TaggerModel, lattice: _BatchScores, question: OutputOptions) -> list[tuple[RankedPath, ...]]:
     ranked = []
     for row in model.crf.nbest(lattice.emissions, lattice.mask, k=question.nbest, allowed=lattice.allowed):
-        tags = _written(model, [path for path, _ in row], question.output_scheme)
-        ranked.append(tuple(Ranked(own, float(np.exp(score))) for own, (_, score) in zip(tags, row, strict=True)))
+        tags = _tags_of_paths(model, [path for path, _ in row], question.output_scheme)
+        ranked.append(tuple(RankedPath(own, float(np.exp(score))) for own, (_, score) in zip(tags, row, strict=True)))
     return ranked
 
 
-def _probabilities(model: TaggerModel, lattice: _Lattice, rows: Sequence[Sequence[Segment]]) -> list[tuple[float, ...]]:
+def _probabilities(
+    model: TaggerModel, lattice: _BatchScores, rows: Sequence[Sequence[Segment]]
+) -> list[tuple[float, ...]]:
     spans = [[(start, end, kind) for start, end, kind, _ in row] for row in rows]
     shares = model.crf.span_probability(lattice.emissions, spans, lattice.mask, allowed=lattice.allowed)
     return [tuple(row.tolist()) for row in shares]
 
 
-def _above(
-    model: TaggerModel, lattice: _Lattice, threshold: float
+def _spans_above(
+    model: TaggerModel, lattice: _BatchScores, threshold: float
 ) -> tuple[list[list[Segment]], list[tuple[float, ...]]]:
     """All segments of each row with at least this probability, and their probabilities."""
-    bounds = SegmentBounds(model.crf.constraints, masked=model.crf.mask_mode != "off")
+    bounds = SpanPruner(model.crf.constraints, masked=model.crf.mask_mode != "off")
     marginals = model.crf.marginals(lattice.emissions, lattice.mask, allowed=lattice.allowed).double().cpu().numpy()
     on = lattice.mask.cpu().numpy()
     kept: list[list[tuple[Segment, float]]] = [[] for _ in on]

@@ -36,7 +36,7 @@ class Entity:
         return found if self.probability is None else {**found, "probability": self.probability}
 
 
-class Ranked(NamedTuple):
+class RankedPath(NamedTuple):
     """One of the n best paths."""
 
     tags: tuple[str, ...]
@@ -54,7 +54,7 @@ class Prediction:
     """Token positions of the entities; legal ones only, unless the model's mask is off."""
     probabilities: tuple[float, ...] | None = None
     """Of each segment."""
-    nbest: tuple[Ranked, ...] = ()
+    nbest: tuple[RankedPath, ...] = ()
     """The n best paths with their probabilities, best first, if asked for."""
 
     @property

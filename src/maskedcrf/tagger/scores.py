@@ -14,7 +14,7 @@ from maskedcrf.evaluation.audit import Cells, audit
 from maskedcrf.evaluation.counts import Counts, Tally, count
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
-from maskedcrf.tagger.predict import MOST, default_batch_tokens
+from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_batch_tokens
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import convert_batch
 
@@ -64,14 +64,14 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     index = {tag: number for number, tag in enumerate(model.crf.tags)}
     predicted: list[list[str]] = [[] for _ in sentences]
     losses: list[float] = []
-    full = [place for place, sentence in enumerate(sentences) if sentence.tokens]
-    chosen = [sentences[place] for place in full]
-    with compute_emissions(model, chosen, size=MOST, tokens=default_batch_tokens(model)) as batches:
+    non_empty = [place for place, sentence in enumerate(sentences) if sentence.tokens]
+    chosen = [sentences[place] for place in non_empty]
+    with compute_emissions(model, chosen, size=MAX_BATCH_SENTENCES, tokens=default_batch_tokens(model)) as batches:
         for batch, emissions, mask in batches:
-            places = [full[number] for number in batch]
+            places = [non_empty[number] for number in batch]
             for place, path in zip(places, model.crf.decode(emissions, mask), strict=True):
                 predicted[place] = [model.crf.tags[number] for number in path]
-            known = [row for row, place in enumerate(places) if _expressible(model, gold[place], index)]
+            known = [row for row, place in enumerate(places) if _is_in_path_space(model, gold[place], index)]
             if known:
                 words = mask.cpu()
                 rows = torch.tensor(known, device=mask.device)
@@ -94,7 +94,7 @@ def _gold(sentence: Sentence) -> tuple[str, ...]:
     return sentence.tags
 
 
-def _expressible(model: TaggerModel, tags: Sequence[str], index: dict[str, int]) -> bool:
+def _is_in_path_space(model: TaggerModel, tags: Sequence[str], index: dict[str, int]) -> bool:
     """Every tag is known, and the path is in the model's path space."""
     if any(tag not in index for tag in tags):
         return False

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from maskedcrf.tags.constraints import Constraints
 
-LONGEST = 100
+MAX_SPAN_TOKENS = 100
 """Segments longer than this many tokens are not looked for."""
 
 
-class SegmentBounds:
+class SpanPruner:
     """Which tags a segment of each type can open with, go on with and close with, under these rules."""
 
     def __init__(self, constraints: Constraints, *, masked: bool) -> None:
@@ -41,7 +41,7 @@ class SegmentBounds:
             while True:
                 if closes[end - 1, kind]:
                     found.append((start, end, self.types[kind]))
-                if end - start == LONGEST or end == len(marginals) or not inner[end, kind]:
+                if end - start == MAX_SPAN_TOKENS or end == len(marginals) or not inner[end, kind]:
                     break
                 end += 1
         return found

@@ -20,10 +20,10 @@ from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import adaptation, folder, predict
 from maskedcrf.tagger.adaptation import Calibration, Progress
 from maskedcrf.tagger.fitting import FOLDS, Fit
-from maskedcrf.tagger.fixed_tags import Fixed, Gazetteer, allowed_tags
+from maskedcrf.tagger.fixed_tags import FixedTags, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
 from maskedcrf.tagger.model import TaggerModel, known_device
-from maskedcrf.tagger.predict import Question
+from maskedcrf.tagger.predict import OutputOptions
 from maskedcrf.tagger.prediction import Prediction
 from maskedcrf.tagger.scores import Scores, score
 from maskedcrf.tags.constraints import MaskMode
@@ -113,7 +113,7 @@ class Tagger:
         probabilities: bool = False,
         nbest: int = 0,
         threshold: float | None = None,
-        fixed: Iterable[Fixed | None] | None = None,
+        fixed: Iterable[FixedTags | None] | None = None,
         gazetteer: Mapping[str, str] | None = None,
         batch_tokens: int | None = None,
     ) -> Iterator[Prediction]:
@@ -131,7 +131,7 @@ class Tagger:
             batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
         """
         require_list_of_texts(texts)
-        question = Question(
+        question = OutputOptions(
             probabilities=probabilities,
             nbest=nbest,
             threshold=threshold,
@@ -145,7 +145,7 @@ class Tagger:
         return self.model.encoder.config.context
 
     def _sentences(
-        self, texts: Iterable[TextInput], fixed: Iterable[Fixed | None] | None, gazetteer: Gazetteer | None
+        self, texts: Iterable[TextInput], fixed: Iterable[FixedTags | None] | None, gazetteer: Gazetteer | None
     ) -> Iterator[Sentence]:
         if fixed is None and gazetteer is None:
             yield from map(to_sentence, texts)

@@ -12,11 +12,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.features import Mask, Sentences, WordPieces
-from maskedcrf.encoders.files import Record, read_record, write_record
-from maskedcrf.encoders.part import Features, Part
+from maskedcrf.encoders.files import JsonRecord, read_record, write_record
+from maskedcrf.encoders.part import EncoderPart, Features
 from maskedcrf.encoders.transformer import pretrained
-from maskedcrf.encoders.transformer.packed_bert import packed, packs
-from maskedcrf.encoders.transformer.windows import Frame
+from maskedcrf.encoders.transformer.packed_bert import can_pack, forward_unpadded
+from maskedcrf.encoders.transformer.windows import SpecialTokens
 from maskedcrf.errors import DataError
 from maskedcrf.folders import FolderFiles
 
@@ -25,7 +25,7 @@ ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBack
 """Not cuDNN's: it plans anew for every shape, and text has hundreds; on an H200 it made training ten times slower."""
 
 
-class TransformerFile(Record):
+class TransformerFile(JsonRecord):
     """The model's config and what frames its input, as saved."""
 
     config: dict[str, Any]
@@ -38,7 +38,7 @@ class TransformerFile(Record):
     """Whether a layer stands between the encoder and the labels, as in ModernBERT's token classifiers."""
 
 
-class Transformer(Part):
+class Transformer(EncoderPart):
     """Words to pieces, pieces through the model in rows or windows, and one vector per word back."""
 
     def __init__(self, model: Any, words: WordPieces) -> None:
@@ -51,16 +51,19 @@ class Transformer(Part):
     def build(cls, config: EncoderConfig, sentences: Sentences) -> Self:
         """The pretrained model that the config names."""
         assert config.transformer is not None
-        model, tokenizer, frame, unknown, longest = pretrained.fetch(config.transformer)
-        positions = min(longest, pretrained.positions(model))
-        part = cls(model, WordPieces(tokenizer, frame, unknown=unknown, positions=positions, pooling=config.pooling))
+        found = pretrained.load_pretrained(config.transformer)
+        positions = min(found.longest, pretrained.positions(found.model))
+        words = WordPieces(
+            found.tokenizer, found.frame, unknown=found.unknown, positions=positions, pooling=config.pooling
+        )
+        part = cls(found.model, words)
         part.require_matching(config.transformer)
         return part
 
     @property
-    def pads(self) -> bool:
-        """Not where `packed` takes the model's place in prediction."""
-        return self.model.device.type != "cpu" or not packs(self.model)
+    def computes_padding(self) -> bool:
+        """Not where `forward_unpadded` takes the model's place in prediction."""
+        return self.model.device.type != "cpu" or not can_pack(self.model)
 
     def prepare(self, sentences: Sentences, mask: Mask) -> Features:
         """Rows of pieces (R, P), R >= B, and which of them stand for each word: flat places (B, T, K)."""
@@ -69,9 +72,9 @@ class Transformer(Part):
             del arrays["piece_mask"]
         return {name: torch.from_numpy(part) for name, part in arrays.items()}
 
-    def lengths(self, sentences: Sentences) -> list[int]:
+    def compute_lengths(self, sentences: Sentences) -> list[int]:
         """How many pieces each sentence has, with those of its context and the special pieces."""
-        return self.words.lengths(sentences)
+        return self.words.compute_lengths(sentences)
 
     def forward(self, features: Features) -> Tensor:
         """Vectors of words, (B, T, H)."""
@@ -86,13 +89,13 @@ class Transformer(Part):
 
     def _read(self, pieces: Tensor, mask: Tensor | None, places: Tensor) -> Tensor:
         """The vectors of pieces (R, P) at flat places (B, T, K): (B, T, K, H)."""
-        if torch.is_inference_mode_enabled() and not self.pads:
-            return packed(
+        if torch.is_inference_mode_enabled() and not self.computes_padding:
+            return forward_unpadded(
                 self.model, pieces, torch.ones_like(pieces, dtype=torch.bool) if mask is None else mask, places
             )
         if mask is not None and mask.is_cuda:
             # Given (R, P), transformers asks the GPU whether the mask is full, and the host waits for the answer.
-            mask = pretrained.whole_mask(self.model, mask)
+            mask = pretrained.expand_attention_mask(self.model, mask)
         # The choice of attention is the whole process's, and on a CPU several threads may be here at once.
         with sdpa_kernel(ATTENTION) if pieces.is_cuda else nullcontext():
             output = self.model(input_ids=pieces, attention_mask=mask)
@@ -124,8 +127,8 @@ class Transformer(Part):
         """The model of the saved config, nothing fetched from anywhere."""
         saved = read_record(files, FILE, TransformerFile)
         tokenizer = pretrained.tokenizer_from(files.read(TOKENIZER), files.where(TOKENIZER))
-        model = pretrained.skeleton(saved.config, files.where(FILE), token_head=saved.token_head)
-        frame = Frame(tuple(saved.prefix), tuple(saved.suffix), saved.pad)
+        model = pretrained.model_from_config(saved.config, files.where(FILE), token_head=saved.token_head)
+        frame = SpecialTokens(tuple(saved.prefix), tuple(saved.suffix), saved.pad)
         positions = min(saved.positions, pretrained.positions(model))
         words = WordPieces(tokenizer, frame, unknown=saved.unknown, positions=positions, pooling=config.pooling)
         part = cls(model, words)

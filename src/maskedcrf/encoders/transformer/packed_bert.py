@@ -17,23 +17,23 @@ KINDS = frozenset(("bert", "camembert", "roberta", "xlm-roberta"))
 PRODUCTS = ("query", "key", "value", "dense")
 IN_PLACE = {"gelu": torch.ops.aten.gelu_}
 """Activations that need no memory of their own."""
-LEAST, MOST = 1e-20, 1e20
+MIN_SUM, MAX_SUM = 1e-20, 1e20
 """Sums of exponentials between these are as exact as if a maximum had been taken off first."""
-SCORES = 1 << 18
+MAX_SCORES_PER_BLOCK = 1 << 18
 """Scores between pieces at a time, unless one row has more: they stay in the core's cache."""
 SHORT = 512
 """Pieces in a row whose scores are all kept at once."""
 
 
-def packs(model: Any) -> bool:
-    """Whether `packed` can take the model's place: of a known type, in 32 bits, no part exchanged for another."""
+def can_pack(model: Any) -> bool:
+    """Whether `forward_unpadded` can replace the model: a known type, in 32 bits, no part exchanged for another."""
     config = model.config
     if config.model_type not in KINDS or config.is_decoder or model.dtype != torch.float32:
         return False
     return all(type(part) is nn.Linear for name, part in model.encoder.named_modules() if name.endswith(PRODUCTS))
 
 
-def packed(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -> Tensor:
+def forward_unpadded(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -> Tensor:
     """What `model` in evaluation makes of rows of pieces (R, P), read at flat places of any shape: (..., H).
 
     Products with weights know nothing of rows. Rows of one length, side by side, attend at once, and none needs a
@@ -54,10 +54,10 @@ def packed(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -> Tensor:
         _attend((queries, keys, values), blocks, own.num_attention_heads, attended)
         if layer is model.encoder.layer[-1]:
             attended, hidden, queries, wide = attended[read], hidden[read], queries[: len(read)], wide[: len(read)]
-        hidden = _added(layer.attention.output, attended, hidden, queries)
+        hidden = _residual_norm(layer.attention.output, attended, hidden, queries)
         _product(layer.intermediate.dense, hidden, wide).add_(layer.intermediate.dense.bias)
         activation = IN_PLACE.get(model.config.hidden_act, layer.intermediate.intermediate_act_fn)
-        hidden = _added(layer.output, activation(wide), hidden, queries)
+        hidden = _residual_norm(layer.output, activation(wide), hidden, queries)
     return hidden[places]
 
 
@@ -74,17 +74,17 @@ def _product(linear: nn.Linear, vectors: Tensor, out: Tensor) -> Tensor:
     return torch.mm(vectors, linear.weight.t(), out=out)
 
 
-def _added(output: Any, vectors: Tensor, hidden: Tensor, out: Tensor) -> Tensor:
+def _residual_norm(output: Any, vectors: Tensor, hidden: Tensor, out: Tensor) -> Tensor:
     """What a part of a layer gives, added to what it was given, normed; `out` is written over."""
     total = torch.add(hidden, output.dense.bias, out=out).addmm_(vectors, output.dense.weight.t())
     return output.LayerNorm(total)  # type: ignore[no-any-return]
 
 
 def _blocks(counts: list[int], lengths: list[int], heads: int) -> list[tuple[int, int]]:
-    """So many rows of each length as (rows, length), with at most `SCORES` scores in each if that is a row or more."""
+    """So many rows of each length as (rows, length): one row, or at most `MAX_SCORES_PER_BLOCK` scores in each."""
     blocks = []
     for count, length in zip(counts, lengths, strict=True):
-        most = max(1, SCORES // (heads * length**2))
+        most = max(1, MAX_SCORES_PER_BLOCK // (heads * length**2))
         blocks += [(min(most, count - start), length) for start in range(0, count, most)]
     return blocks
 
@@ -98,11 +98,11 @@ def _attend(parts: tuple[Tensor, ...], blocks: list[tuple[int, int]], heads: int
     sums = out.new_empty(len(out), heads)
     by_block = list(zip(*(_by_head(part, blocks, heads) for part in (*parts, out, sums)), strict=True))
     for block, (_, length) in zip(by_block, blocks, strict=True):
-        (_weigh if length <= SHORT else _weigh_safely)(*block)
+        (_attend_unnormalised if length <= SHORT else _attend_sdpa)(*block)
     low, high = torch.aminmax(sums)
-    if not (low > LEAST and high < MOST):
+    if not (low > MIN_SUM and high < MAX_SUM):
         for block in by_block:
-            _weigh_safely(*block)
+            _attend_sdpa(*block)
     out.view(len(out), heads, -1).div_(sums[..., None])
 
 
@@ -112,7 +112,7 @@ def _by_head(part: Tensor, blocks: list[tuple[int, int]], heads: int) -> list[Te
     return [own.view(*block, heads, -1).transpose(1, 2) for own, block in zip(split, blocks, strict=True)]
 
 
-def _weigh(query: Tensor, key: Tensor, value: Tensor, found: Tensor, total: Tensor) -> None:
+def _attend_unnormalised(query: Tensor, key: Tensor, value: Tensor, found: Tensor, total: Tensor) -> None:
     """Values times exponentials of scores, and these alone, summed over keys: (rows, heads, length, ...)."""
     query, key, value = (part.flatten(0, 1) for part in (query, key, value))
     weights = torch.baddbmm(query.new_empty(()), query, key.mT, beta=0, alpha=query.shape[2] ** -0.5).exp_()
@@ -120,7 +120,7 @@ def _weigh(query: Tensor, key: Tensor, value: Tensor, found: Tensor, total: Tens
     total.copy_(weights.sum(dim=2).view(total.shape))
 
 
-def _weigh_safely(query: Tensor, key: Tensor, value: Tensor, found: Tensor, total: Tensor) -> None:
+def _attend_sdpa(query: Tensor, key: Tensor, value: Tensor, found: Tensor, total: Tensor) -> None:
     """The same for scores of any size and number, by torch: divided by their sum already."""
     found.copy_(scaled_dot_product_attention(query, key, value))
     total.fill_(1)

@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from maskedcrf.encoders.transformer.tokenizer_file import check_tokenizer
-from maskedcrf.encoders.transformer.windows import Frame
+from maskedcrf.encoders.transformer.windows import SpecialTokens
 from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
 POSITIONS = 512
@@ -38,15 +38,27 @@ _ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electr
 """Model types whose every layer attends to every piece, so that one mask over pieces says all."""
 
 
-def fetch(name: str) -> tuple[Any, Any, Frame, int, int]:
-    """Model, tokenizer, frame, unknown piece and longest input of a folder or hub name."""
+class Pretrained(NamedTuple):
+    """What a Hugging Face folder holds, as far as an encoder needs it."""
+
+    model: Any
+    tokenizer: Any
+    frame: SpecialTokens
+    unknown: int
+    """The piece of a word that has none."""
+    longest: int
+    """Pieces in the longest input the tokenizer allows."""
+
+
+def load_pretrained(name: str) -> Pretrained:
+    """Model and tokenizer of a folder or hub name; nothing in it is run."""
     raw = raw_config(name)
-    with loading(name):
+    with one_line_errors(name):
         config = checked_config(raw, name)
     model, info = load_weights(name, config)
     without_pooler(model)
     check_weights(model, info["missing_keys"], name)
-    return model, *load_tokenizer(name, model)
+    return Pretrained(model, *load_tokenizer(name, model))
 
 
 def raw_config(name: str) -> dict[str, Any]:
@@ -57,7 +69,7 @@ def raw_config(name: str) -> dict[str, Any]:
         raise DataError(f"{name}: no config.json in this folder, so no Hugging Face model")
     if not here and not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name):
         raise DataError(f"{name}: neither a folder here nor the name of a model on the hub; check the spelling")
-    with loading(name), quiet(transformers):
+    with one_line_errors(name), silence_transformers(transformers):
         raw = transformers.PreTrainedConfig.get_config_dict(name)[0]
     if not isinstance(raw, dict):
         raise DataError(f"{name}: config.json is no table of settings; fetch the model again")
@@ -67,7 +79,7 @@ def raw_config(name: str) -> dict[str, Any]:
 def load_weights(name: str, config: Any, *, kind: str = "AutoModel", **options: Any) -> tuple[Any, dict[str, Any]]:
     """The model of this config from safetensors, in float32, and what transformers says of its weights."""
     transformers = _transformers()
-    with loading(name), quiet(transformers):
+    with one_line_errors(name), silence_transformers(transformers):
         model, info = getattr(transformers, kind).from_pretrained(
             name,
             config=config,
@@ -80,12 +92,12 @@ def load_weights(name: str, config: Any, *, kind: str = "AutoModel", **options: 
     return model, info
 
 
-def load_tokenizer(name: str, model: Any) -> tuple[Any, Frame, int, int]:
+def load_tokenizer(name: str, model: Any) -> tuple[Any, SpecialTokens, int, int]:
     """Tokenizer, frame, unknown piece and longest input."""
     transformers = _transformers()
     if Path(name).is_dir() and not any(any(Path(name).glob(pattern)) for pattern in _VOCABULARIES):
         raise DataError(f"{name}: cannot be loaded: no tokenizer.json; save the model's tokenizer beside it")
-    with loading(name), quiet(transformers):
+    with one_line_errors(name), silence_transformers(transformers):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(f"{name}: {type(tokenizer).__name__} is a slow tokenizer; give a model with a tokenizer.json")
@@ -95,10 +107,10 @@ def load_tokenizer(name: str, model: Any) -> tuple[Any, Frame, int, int]:
     return plain, _frame(plain, pad), unknown, min(tokenizer.model_max_length, 1 << 20)
 
 
-def skeleton(raw: dict[str, Any], where: str, *, token_head: bool = False) -> Any:
+def model_from_config(raw: dict[str, Any], where: str, *, token_head: bool = False) -> Any:
     """A model of a saved config with weights yet to come; `token_head` as `add_token_head` has it."""
     transformers = _transformers()
-    with loading(where):
+    with one_line_errors(where):
         config = checked_config(raw, where)
         model = transformers.AutoModel.from_config(config, dtype=torch.float32)
         if token_head:
@@ -127,21 +139,25 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
         most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
         if most is not None and isinstance(value, int | float) and value > most:
             raise DataError(f"{where}:1: {key} is {value}, more than {most}")
-    return CONFIG_MAPPING[kind].from_dict({k: v for k, v in _cleaned(raw).items() if k not in _OF_ANOTHER_HEAD})
+    return CONFIG_MAPPING[kind].from_dict(
+        {k: v for k, v in _without_private_keys(raw).items() if k not in _OF_ANOTHER_HEAD}
+    )
 
 
-def _cleaned(raw: Any) -> Any:
+def _without_private_keys(raw: Any) -> Any:
     """Without private keys, at any depth: one of them once made transformers fetch and run code."""
     if isinstance(raw, list):
-        return [_cleaned(value) for value in raw]
+        return [_without_private_keys(value) for value in raw]
     if not isinstance(raw, dict):
         return raw
-    return {k: _cleaned(v) for k, v in raw.items() if not k.startswith("_") and "attn_implementation" not in k}
+    return {
+        k: _without_private_keys(v) for k, v in raw.items() if not k.startswith("_") and "attn_implementation" not in k
+    }
 
 
 def plain_config(model: Any) -> dict[str, Any]:
     """The config of a model as JSON keeps it."""
-    cleaned: dict[str, Any] = _cleaned(json.loads(model.config.to_json_string(use_diff=False)))
+    cleaned: dict[str, Any] = _without_private_keys(json.loads(model.config.to_json_string(use_diff=False)))
     cleaned.pop("dtype", None)
     return cleaned
 
@@ -163,17 +179,17 @@ def tokenizer_from(content: bytes, where: str) -> Any:
     from tokenizers import Tokenizer
 
     check_tokenizer(content, where)
-    with loading(where):
+    with one_line_errors(where):
         return plain_tokenizer(Tokenizer.from_buffer(content), where)
 
 
-def _frame(tokenizer: Any, pad: int) -> Frame:
+def _frame(tokenizer: Any, pad: int) -> SpecialTokens:
     """The special pieces around a sentence, read off an example."""
     example = tokenizer.encode(["a"], is_pretokenized=True, add_special_tokens=True)
     inner = len(tokenizer.encode(["a"], is_pretokenized=True, add_special_tokens=False).ids)
     special = example.special_tokens_mask
     before = special.index(0) if 0 in special else len(special) - inner
-    return Frame(tuple(example.ids[:before]), tuple(example.ids[before + inner :]), pad)
+    return SpecialTokens(tuple(example.ids[:before]), tuple(example.ids[before + inner :]), pad)
 
 
 def positions(model: Any) -> int:
@@ -185,7 +201,7 @@ def positions(model: Any) -> int:
     return limit if isinstance(limit, int) and limit > 0 else POSITIONS
 
 
-def whole_mask(model: Any, mask: Tensor) -> Tensor:
+def expand_attention_mask(model: Any, mask: Tensor) -> Tensor:
     """The mask (R, P) as (R, 1, 1, P), which is taken as it is, where it means the same to the model."""
     config = model.config
     return (
@@ -235,7 +251,7 @@ def _transformers() -> Any:
 
 
 @contextmanager
-def loading(where: str) -> Iterator[None]:
+def one_line_errors(where: str) -> Iterator[None]:
     """Whatever transformers and tokenizers raise on a broken folder, said in one line."""
     try:
         yield
@@ -247,7 +263,7 @@ def loading(where: str) -> Iterator[None]:
 
 
 @contextmanager
-def quiet(transformers: Any) -> Iterator[None]:
+def silence_transformers(transformers: Any) -> Iterator[None]:
     """No progress bars and notes of transformers on the terminal; ours say what matters."""
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()

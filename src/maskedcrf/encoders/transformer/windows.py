@@ -25,7 +25,7 @@ class Rows:
     row: Ints
 
 
-def rows_of(lengths: Ints, counts: Ints, *, capacity: int) -> Rows:
+def assign_rows(lengths: Ints, counts: Ints, *, capacity: int) -> Rows:
     """Rows of at most `capacity` pieces for sentences of `lengths` (B,) words of `counts` (words,) pieces."""
     ends = np.concatenate(([0], np.cumsum(counts)))
     words = np.concatenate(([0], np.cumsum(lengths)))
@@ -37,7 +37,7 @@ def rows_of(lengths: Ints, counts: Ints, *, capacity: int) -> Rows:
     row: list[Ints] = []
     for first, last in pairwise(words):
         cuts = windows(ends[first : last + 1], capacity=capacity)
-        row.append(len(begins) + owners(ends[first : last + 1], cuts))
+        row.append(len(begins) + owning_window(ends[first : last + 1], cuts))
         begins += [int(ends[first + start]) for start, _ in cuts]
         stops += [int(ends[first + stop]) for _, stop in cuts]
     return Rows(np.array(begins), np.array(stops), np.concatenate(row))
@@ -59,7 +59,7 @@ def windows(ends: Ints, *, capacity: int) -> list[tuple[int, int]]:
         start = max(start + 1, min(shared, stop))
 
 
-def owners(ends: Ints, cuts: Sequence[tuple[int, int]]) -> Ints:
+def owning_window(ends: Ints, cuts: Sequence[tuple[int, int]]) -> Ints:
     """The window from which each word is read, (T,): in a shared stretch, the one with more pieces beyond the word."""
     owner = np.zeros(len(ends) - 1, dtype=np.int64)
     for (_, stop), (start, _) in pairwise(cuts):
@@ -74,7 +74,7 @@ def longest_word(capacity: int) -> int:
     return max(1, min(32, capacity // 4))
 
 
-def shortened(pieces: Sequence[int], longest: int) -> list[int]:
+def truncate_middle(pieces: Sequence[int], longest: int) -> list[int]:
     """The pieces of a word, of a very long one its head and its tail."""
     if len(pieces) <= longest:
         return list(pieces)
@@ -83,7 +83,7 @@ def shortened(pieces: Sequence[int], longest: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Frame:
+class SpecialTokens:
     """What a model expects around a row of pieces: special pieces before and after, padding behind."""
 
     prefix: tuple[int, ...]
@@ -121,5 +121,5 @@ def _all(starts: Ints, counts: Ints) -> Ints:
     return starts[:, None] + np.minimum(np.arange(most), counts[:, None] - 1)
 
 
-POOLED: dict[str, Callable[[Ints, Ints], Ints]] = {"first": _first, "last": _last, "mean": _all, "max": _all}
+POOLING_INDEX: dict[str, Callable[[Ints, Ints], Ints]] = {"first": _first, "last": _last, "mean": _all, "max": _all}
 """Which pieces stand for each word, (words, K), given where its pieces start and how many they are."""
