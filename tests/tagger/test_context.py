@@ -100,6 +100,7 @@ def test_a_folder_from_before_there_was_a_context_loads_without_one(model, reade
     for file, inner in (("config.json", "encoder"), ("encoder/encoder.json", "config")):
         content = json.loads((target / file).read_text())
         del content[inner]["context"]
+        content.pop("digests", None)
         (target / file).write_text(json.dumps(content))
     old = Tagger.load(target)
     assert old.model.encoder.config.context == 0

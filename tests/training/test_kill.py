@@ -48,7 +48,7 @@ def test_twenty_kills_at_random_moments_half_of_them_inside_saves_lose_nothing(t
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
-    save = checkpoint.save_file
+    save = checkpoint.save_weights
 
     def until_full(tensors, path):
         save(tensors, path)
@@ -56,7 +56,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, monkeypatch):
             path.write_bytes(path.read_bytes()[:100])  # as far as the disk went
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", until_full)
+    monkeypatch.setattr(checkpoint, "save_weights", until_full)
     options = {**SMALL, "output": tmp_path / "model", "checkpoint_steps": 1}
     with pytest.raises(MaskedCRFError, match="No space left on device"):
         Tagger.train(corpus(40), corpus(8, 1), **options)
