@@ -343,7 +343,7 @@ def test_overwriting_a_run_that_was_stopped_begins_it_anew(tmp_path):
 def test_the_dev_loss_is_the_mean_over_the_sentences_of_all_batches(monkeypatch):
     run = make_run()
     sentences = run.corpus.dev
-    monkeypatch.setattr("maskedcrf.tagger.scores.MOST", 3)  # eight sentences: the last batch is smaller
+    monkeypatch.setattr("maskedcrf.tagger.scores.MAX_BATCH_SENTENCES", 3)  # eight sentences: the last batch is smaller
     alone = [loop.score(run.model, [each], gold_scheme=Scheme.get("BIO")).loss for each in sentences]
     assert loop.score(run.model, sentences, gold_scheme=Scheme.get("BIO")).loss == pytest.approx(np.mean(alone))
 
