@@ -17,7 +17,7 @@ from maskedcrf.bulk.output import Manifest, Source, Target, find_sources
 from maskedcrf.bulk.rows import Options
 from maskedcrf.bulk.run import _made
 from maskedcrf.bulk.tables import arrow_bytes
-from maskedcrf.data.conll import read_conll
+from maskedcrf.data.formats.conll import read_conll
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.files import SUFFIXES, format_from_suffix
 from maskedcrf.tagger.folder import Record

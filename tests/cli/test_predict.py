@@ -107,7 +107,7 @@ def test_columns_are_known_by_every_name_that_tag_takes(model, capsys, tmp_path,
 
 
 @pytest.mark.parametrize("name", ["in.txt", "in.txt.gz", "-"])
-def test_columns_named_as_text_are_tagged_as_text_and_a_note_says_so(model, capsys, tmp_path, monkeypatch, name):
+def test_columns_are_columns_whatever_they_are_called(model, capsys, tmp_path, monkeypatch, name):
     columns = b"ann NNP B-PER\nflew VBD O\n\neve NNP B-PER\n"
     path = tmp_path / name
     if name == "-":
@@ -116,19 +116,22 @@ def test_columns_named_as_text_are_tagged_as_text_and_a_note_says_so(model, caps
         path.write_bytes(gzip.compress(columns) if name.endswith("gz") else columns)
     given = name if name == "-" else str(path)
     assert main(["predict", model, given]) == 0
-    told = capsys.readouterr()
-    shown = "<stdin>" if name == "-" else given
-    assert told.err == f"maskedcrf: {shown} looks like columns; it is tagged as text: say --input-format conll\n"
-    assert told.out.startswith("ann B-PER\nNNP ")
+    assert capsys.readouterr().out == "ann NNP B-PER B-PER\nflew VBD O O\n\neve NNP B-PER B-PER\n\n"
 
 
-def test_json_lines_on_standard_input_are_tagged_as_text_and_a_note_says_so(model, capsys, monkeypatch):
+def test_json_lines_on_standard_input_are_read_as_such(model, capsys, monkeypatch):
     line = b'{"text": "ann flew"}\n'
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(line))))
     assert main(["predict", model, "-"]) == 0
-    assert capsys.readouterr().err == (
-        "maskedcrf: <stdin> looks like JSON lines; it is tagged as text: say --input-format jsonl\n"
-    )
+    assert capsys.readouterr().out == "ann B-PER\nflew O\n\n"
+
+
+def test_a_file_that_nobody_recognises_is_never_tagged_as_text(model, capsys, tmp_path):
+    (tmp_path / "in.html").write_text("<p>ann flew</p>\n")
+    assert main(["predict", model, str(tmp_path / "in.html")]) == 2
+    said = capsys.readouterr().err
+    assert "in.html: no known format fits what is in it; say what it is (--input-format" in said
+    assert main(["predict", model, str(tmp_path / "in.html"), "--input-format", "text"]) == 0
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb"), ("NO_COLOR", "")])
@@ -170,10 +173,10 @@ def test_comments_stay_in_columns_where_they_stood(model, capsys, tmp_path):
     assert [json.loads(line)["tokens"] for line in capsys.readouterr().out.splitlines()] == [["ann", "flew"], ["eve"]]
 
 
-def test_parquet_is_left_to_tag(model, capsys, tmp_path):
+def test_a_file_that_is_parquet_by_its_name_alone_is_refused(model, capsys, tmp_path):
     (tmp_path / "in.pq").write_text("PAR1")
     assert main(["predict", model, str(tmp_path / "in.pq")]) == 2
-    assert "in.pq: a Parquet file by its name; tag it with maskedcrf tag" in capsys.readouterr().err
+    assert "in.pq: not a Parquet file that can be read" in capsys.readouterr().err
 
 
 def test_errors_on_standard_input_name_it(model, capsys, monkeypatch):

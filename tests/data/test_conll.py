@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedcrf.data import conll
-from maskedcrf.data.conll import DocumentMark, read_conll, read_many, write_conll
+from maskedcrf.data.formats import conll
+from maskedcrf.data.formats.conll import DocumentMark, read_conll, read_many, write_conll
 from maskedcrf.data.sentence import Sentence, in_chunks
 from maskedcrf.errors import DataError
 

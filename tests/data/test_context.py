@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedcrf.data import conll
-from maskedcrf.data.conll import read_conll
+from maskedcrf.data.formats import conll
+from maskedcrf.data.formats.conll import read_conll
 from maskedcrf.data.sentence import NO_CONTEXT, Context, Sentence, with_context
 
 MARKED = "-DOCSTART- O\n\na O\nb O\n\nc O\n\n-DOCSTART- O\n\n-DOCSTART-\nd O\n\ne O\n"

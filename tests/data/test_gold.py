@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maskedcrf.data.conll import read_conll, write_conll
+from maskedcrf.data.formats.conll import read_conll, write_conll
 from maskedcrf.data.gold import GoldReport, Place, check_gold
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError

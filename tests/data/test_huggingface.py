@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from maskedcrf.data.formats import read_sentences
-from maskedcrf.data.huggingface import read_dataset, read_saved
+from maskedcrf.data.formats.huggingface import read_dataset
 from maskedcrf.errors import DataError, MissingExtraError
 
 LABELS = ["O", "B-LOC", "I-LOC"]
@@ -76,13 +76,13 @@ def test_a_saved_folder_is_read(dataset: Any, tmp_path: Path) -> None:
 
 def test_a_folder_that_is_none_is_refused(datasets: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a saved dataset"):
-        read_saved(tmp_path)
+        list(read_sentences(tmp_path, format="huggingface"))
 
 
 def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtraError, match="pip install datasets"):
-        read_saved(tmp_path)
+    with pytest.raises(MissingExtraError, match=r"pip install 'maskedcrf\[formats\]'"):
+        list(read_sentences(tmp_path, format="huggingface"))
 
 
 def test_a_saved_folder_without_tags_is_read_where_none_are_asked_for(tmp_path: Path, datasets: Any) -> None:

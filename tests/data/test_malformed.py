@@ -6,8 +6,8 @@ import gzip
 
 import pytest
 
-from maskedcrf.data import conll
-from maskedcrf.data.conll import read_conll
+from maskedcrf.data.formats import conll
+from maskedcrf.data.formats.conll import read_conll
 from maskedcrf.errors import DataError
 from maskedcrf.files import decode_block
 

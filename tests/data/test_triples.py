@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from maskedcrf.data.triples import read_triples
+from maskedcrf.data.formats import read_sentences
 from maskedcrf.errors import DataError
+
+read_triples = partial(read_sentences, format="triples")
 
 
 def folder(root: Path, **files: str) -> Path:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from maskedcrf.data.jsonl import read_jsonl
+from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.data.triples import read_triples
 from maskedcrf.errors import DataError
 from maskedcrf.evaluation.check import Checked, IllegalStep, check
 
@@ -36,9 +35,9 @@ def test_steps_of_a_sentence_on_one_line_are_listed_at_that_line(tmp_path):
     path.write_text('{"tokens": ["a"], "tags": ["O"]}\n\n{"tokens": ["b", "c", "d"], "tags": ["O", "O", "I-X"]}\n')
     (tmp_path / "seq.in").write_text("a b\nc d\n")
     (tmp_path / "seq.out").write_text("O B-X\nO I-X\n")
-    assert check(read_jsonl(path), "BIO").illegal == (IllegalStep(str(path), 3, "O", "I-X"),)
-    assert check(read_triples(tmp_path), "BIO").illegal == (IllegalStep(str(tmp_path / "seq.in"), 2, "O", "I-X"),)
-    assert check(read_triples(tmp_path), "BIOES").illegal == (
+    assert check(read_sentences(path), "BIO").illegal == (IllegalStep(str(path), 3, "O", "I-X"),)
+    assert check(read_sentences(tmp_path), "BIO").illegal == (IllegalStep(str(tmp_path / "seq.in"), 2, "O", "I-X"),)
+    assert check(read_sentences(tmp_path), "BIOES").illegal == (
         IllegalStep(str(tmp_path / "seq.in"), 1, "B-X", None),
         IllegalStep(str(tmp_path / "seq.in"), 2, "O", "I-X"),
         IllegalStep(str(tmp_path / "seq.in"), 2, "I-X", None),

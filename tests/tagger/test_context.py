@@ -10,8 +10,8 @@ import pytest
 from context_corpus import documents, settings, text_of
 
 from maskedcrf.cli import main
-from maskedcrf.data import conll
-from maskedcrf.data.conll import read_conll
+from maskedcrf.data.formats import conll
+from maskedcrf.data.formats.conll import read_conll
 from maskedcrf.tagger import Tagger, predict
 
 TEST = documents(30, 2)

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from maskedcrf.bulk.rows import Options, Piece, Row, Text, added, checked, field_of, refuse_names, reject
-from maskedcrf.data.conll import LONGEST_LINE, Layout, is_docstart, runs
-from maskedcrf.data.jsonl import json_record
+from maskedcrf.data.formats.conll import LONGEST_LINE, Layout, is_docstart, runs
+from maskedcrf.data.formats.values import json_record
 from maskedcrf.errors import DataError
 from maskedcrf.files import BLOCK, decode_block, open_binary
 

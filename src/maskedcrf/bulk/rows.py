@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from maskedcrf.data.jsonl import strings, tokenise
+from maskedcrf.data.formats.values import require_strings
+from maskedcrf.data.tokenizers import cut_simple
 from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
@@ -80,9 +81,9 @@ def checked(value: Any, name: str, options: Options) -> Text:
     """A text or a list of tokens that can be tagged, or a DataError."""
     if not isinstance(value, str | list):
         raise DataError(f"row: {name} must be a list of strings or one string, got {type(value).__name__}")
-    text = strings([value], name, "row")[0] if isinstance(value, str) else strings(value, name, "row")
+    text = require_strings([value], name, "row")[0] if isinstance(value, str) else require_strings(value, name, "row")
     if len(text) > options.longest:
-        size = len(tokenise(text)) if isinstance(text, str) else len(text)
+        size = len(cut_simple(text)) if isinstance(text, str) else len(text)
         if size > options.longest:
             raise DataError(f"row: {size} tokens; at most {options.longest} are tagged at a time, split it")
     return text

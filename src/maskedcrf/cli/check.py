@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maskedcrf.cli.options import AsJson, Comment, Delimiter, Files, PrefixLast, TagColumn
+from maskedcrf.cli.options import AsJson, Comment, Delimiter, EntityColumn, Files, PrefixLast, TagColumn
 
 if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
@@ -20,6 +21,7 @@ def run(
     files: Files,
     scheme: Annotated[str | None, typer.Option(help="Tag scheme; left out, one is suggested.")] = None,
     column: TagColumn = -1,
+    entity_column: EntityColumn = None,
     delimiter: Delimiter = "-",
     prefix_last: PrefixLast = False,
     comment: Comment = None,
@@ -27,7 +29,8 @@ def run(
 ) -> None:
     """Count sentences, tokens and types, and list every illegal transition as file:line. -DOCSTART- lines do not count.
 
-    Exit code: 0 if all is legal, 1 if a transition is illegal, 2 if the file cannot be read.
+    Files of any format. Where they hold spans, those that fit no tokens, or overlap, are listed with the nearest
+    boundaries. Exit code: 0 if all is well, 1 if anything is listed, 2 if the file cannot be read.
     Without --scheme the likeliest scheme is suggested and used for the list; the others that fit are named.
 
     \b
@@ -35,63 +38,52 @@ def run(
       maskedcrf check train.conll
       maskedcrf check --scheme IOB1 --json eng.train eng.testa
     """
-    from maskedcrf.cli.streams import print_json
+    from maskedcrf.cli.streams import labelled_chunks, note, print_json
+    from maskedcrf.data.annotation import ReadReport
+    from maskedcrf.evaluation.check import Checked, check
     from maskedcrf.tags.scheme import Scheme
 
+    report = ReadReport()
+    read = partial(labelled_chunks, files, comment=comment, number=column, entity_column=entity_column, report=report)
     if scheme is None:
         if delimiter != "-" or prefix_last:
             raise typer.BadParameter("say --scheme too when you say how tags are written")
-        chosen, found, others = _suggested(files, column, comment)
+        chosen, found, others = _suggested(read(), ",".join(files))
     else:
         chosen = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
-        found, others = _checked(files, column, comment, chosen), []
+        found, others = sum((check(chunk, chosen) for chunk in read()), Checked()), []
     if as_json:
-        print_json(_answer(found, chosen, others, suggested=scheme is None))
+        read_as = {"spans": report.places, "left_out": report.counts} if report.counts else {}
+        print_json({**_answer(found, chosen, others, suggested=scheme is None), **read_as})
     else:
+        for line in report.places:
+            print(line)
+        if report.counts:
+            note(str(report).split("\n")[0])
         _show(found, chosen, others, suggested=scheme is None)
-    if found.illegal:
+    if found.illegal or report.places:
         raise typer.Exit(1)
 
 
-def _checked(files: Sequence[str], column: int, comment: str | None, scheme: Scheme) -> Checked:
-    from maskedcrf.cli.streams import chunks
-    from maskedcrf.evaluation.check import Checked, check
-
-    found = [check(_tagged(chunk, column), scheme) for chunk in chunks(files, comment=comment)]
-    return sum(found, Checked())
-
-
-def _tagged(chunk: Sequence[Sentence], number: int) -> list[Sentence]:
-    """The sentences with this column as their tags."""
-    from dataclasses import replace
-
-    from maskedcrf.cli.streams import column
-
-    return [replace(each, tags=tags) for each, tags in zip(chunk, column(chunk, number), strict=True)]
-
-
-def _suggested(files: Sequence[str], column: int, comment: str | None) -> tuple[Scheme, Checked, list[tuple[str, int]]]:
+def _suggested(chunks: Iterable[list[Sentence]], files: str) -> tuple[Scheme, Checked, list[tuple[str, int]]]:
     """The likeliest scheme, what a check by it finds, and what else fits with how many illegal transitions."""
     from dataclasses import replace
 
-    from maskedcrf.cli.streams import chunks
     from maskedcrf.errors import DataError
     from maskedcrf.evaluation.check import check
     from maskedcrf.tags.segments import suggest_schemes
 
     known: dict[str, str] = {}
     kept: list[Sentence] = []
-    for chunk in chunks(files, comment=comment):
-        for sentence in _tagged(chunk, column):
+    for chunk in chunks:
+        for sentence in chunk:
             # One string per tag, and no words: the whole corpus must be seen before a scheme can be suggested.
             tags = tuple(known.setdefault(tag, tag) for tag in sentence.tags or ())
             kept.append(replace(sentence, tags=tags, tokens=(), columns=()))
     suggestions = suggest_schemes([sentence.tags or () for sentence in kept])
     if not suggestions:
         some = ", ".join(sorted(known)[:8])
-        raise DataError(
-            f"{','.join(files)}: no scheme has all of these tags: {some}; is --column right? else say --scheme"
-        )
+        raise DataError(f"{files}: no scheme has all of these tags: {some}; is --column right? else say --scheme")
     chosen = suggestions[0].scheme
     return chosen, check(kept, chosen), [(_name(each.scheme), each.illegal) for each in suggestions[1:]]
 

@@ -19,6 +19,14 @@ PredictedColumn = Annotated[int, typer.Option("--predicted-column", help="Column
 Comment = Annotated[
     str | None, typer.Option(help="What a comment begins with; such lines before a sentence are no tokens.")
 ]
+InputFormat = Annotated[str, typer.Option(help="Format of the files, such as conll or brat; found if auto.")]
+EntityColumn = Annotated[
+    str | None, typer.Option(help="Name of the tags' column or layer, where a file names them (CoNLL-U, WebAnno, CSV).")
+]
+TokenizerName = Annotated[str, typer.Option(help="What cuts texts into words: unicode, simple, spacy:en, ...")]
+SentenceSplitter = Annotated[
+    str, typer.Option(help="What cuts texts into sentences: line, blank_line or spacy:LANGUAGE.")
+]
 DEVICE = "What the model runs on, such as cpu or cuda."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
@@ -41,3 +49,25 @@ class Rule(StrEnum):
     both = "both"
     seqeval = "seqeval"
     strict = "strict"
+
+
+class Misfit(StrEnum):
+    """What becomes of a span that fits no tokens."""
+
+    error = "error"
+    snap = "snap"
+    drop = "drop"
+
+
+class Overlap(StrEnum):
+    """Which of two spans that share a token is kept."""
+
+    error = "error"
+    longest = "longest"
+    first = "first"
+
+
+Misfits = Annotated[
+    Misfit, typer.Option(help="Spans that begin or end inside a token: refuse, snap outwards, or drop.")
+]
+Overlaps = Annotated[Overlap, typer.Option(help="Spans that share a token: refuse, or keep the longest or the first.")]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 import typer
 
 from maskedcrf.cli.options import DEVICE, Comment, Output
-from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
+    from maskedcrf.data.annotation import AnnotatedText
     from maskedcrf.data.sentence import Sentence
     from maskedcrf.onnx.tagger import OnnxTagger
     from maskedcrf.tagger import Tagger
@@ -30,16 +30,6 @@ class Record(NamedTuple):
 
     words: str | Sentence
     fields: dict[str, Any]
-
-
-class InputFormat(StrEnum):
-    """What the input is."""
-
-    auto = "auto"
-    conll = "conll"
-    jsonl = "jsonl"
-    triples = "triples"
-    text = "text"
 
 
 class OutputFormat(StrEnum):
@@ -57,8 +47,8 @@ def run(
     ],
     format: Annotated[OutputFormat | None, typer.Option(help="Written form; text on a terminal, else conll.")] = None,
     input_format: Annotated[
-        InputFormat, typer.Option(help="Form of the input; by its name if auto.")
-    ] = InputFormat.auto,
+        str, typer.Option(help="Format of the input, such as conll or brat; found if auto.")
+    ] = "auto",
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
     comment: Comment = None,
     nbest: Annotated[int, typer.Option(help="Also the n best paths (jsonl).")] = 0,
@@ -74,9 +64,9 @@ def run(
     A column file keeps its columns and gets the predicted tag as a last one (-DOCSTART- lines get O, comments stay as
     they are), so that `maskedcrf evaluate` reads it.
     A JSON line keeps its other fields where JSON lines are written, too.
-    In text one line is one text. Files named .conll, .bio, .bioes, .bmes, .iob, .tsv, .col are columns, .jsonl,
-    .ndjson, .json are JSON lines, a folder holds triples (seq.in), everything else is text, unless --input-format says
-    otherwise.
+    The format of a file is found as in training: by its content, then by its name (.conll, .bio, .bioes, .bmes, .iob,
+    .tsv, .col are columns, .jsonl, .ndjson, .json are JSON lines, .txt is text, a text a line). Standard input that is
+    nothing else is text. A file of no known format is refused unless --input-format says what it is.
 
     \b
     Example:
@@ -85,7 +75,7 @@ def run(
       maskedcrf predict model news.txt --format jsonl --threshold 0.2 > entities.jsonl
     """
     from maskedcrf.cli.streams import note, written
-    from maskedcrf.data.conll import DocumentMark
+    from maskedcrf.data.formats.conll import DocumentMark
 
     terminal = output == "-" and sys.stdout.isatty()
     shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
@@ -98,7 +88,7 @@ def run(
     texts = (_words(given) for given in inputs if not isinstance(given, DocumentMark))
     asked: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
     answers = tagger.stream(texts, **asked)
-    if files == ["-"] and sys.stdin.isatty() and terminal and input_format is not InputFormat.conll:
+    if files == ["-"] and sys.stdin.isatty() and terminal and input_format != "conll":
         note("a text a line, answered one by one; Ctrl-D ends")
         answers = (answer for text in texts for answer in tagger.stream([text], **asked))
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
@@ -136,53 +126,53 @@ def _words(given: str | Sentence | Record) -> str | Sentence:
 
 
 def _inputs(
-    files: Sequence[str], form: InputFormat, token_column: int, comment: str | None
+    files: Sequence[str], format: str, token_column: int, comment: str | None
 ) -> Iterator[str | Sentence | Record]:
     """Texts as strings, JSON as records, all else as sentences, document marks and comments of columns among them."""
-    from maskedcrf.data.conll import read_conll
-    from maskedcrf.data.triples import read_triples
+    from maskedcrf.data.annotation import AnnotatedText
+    from maskedcrf.data.formats import ReadOptions, read_records
+    from maskedcrf.data.formats.conll import read_conll
     from maskedcrf.files import numbered_lines
 
+    options = ReadOptions(token_column=token_column, tag_column=None, comment=comment)
     for name in files:
-        chosen = _guess(name) if form is InputFormat.auto else form
-        if chosen is InputFormat.conll:
+        found = _format_of(name) if format == "auto" else format
+        if found == "conll":
             yield from read_conll(name, token_column=token_column, tag_column=None, comment=comment, marks=True)
-        elif chosen is InputFormat.triples:
-            yield from read_triples(name)
-        elif chosen is InputFormat.jsonl:
+        elif found == "jsonl":
             yield from (_json_input(name, number, line) for number, line in numbered_lines(name) if line.strip())
         else:
-            yield from (line for _, line in numbered_lines(name))
+            for record in read_records(name, format=found, options=options):  # type: ignore[arg-type]
+                yield _words_of(record) if isinstance(record, AnnotatedText) else record
 
 
-def _guess(name: str) -> InputFormat:
-    from maskedcrf.cli.streams import note
-    from maskedcrf.data.formats import looks_like_columns, looks_like_json_lines
-    from maskedcrf.files import file_name, format_from_suffix
+def _format_of(name: str) -> str:
+    """A terminal is not looked into: what is typed there is text."""
+    from maskedcrf.data.formats import find_format
 
-    if Path(name).is_dir():
-        return InputFormat.triples
-    form = format_from_suffix(name)
-    if form == "parquet":
-        raise DataError(f"{name}: a Parquet file by its name; tag it with maskedcrf tag, or say --input-format")
-    if form is None and not (name == "-" and sys.stdin.isatty()):
-        likely = {"columns": ("conll", looks_like_columns), "JSON lines": ("jsonl", looks_like_json_lines)}
-        for kind, (option, is_likely) in likely.items():
-            if is_likely(name):
-                note(f"{file_name(name)} looks like {kind}; it is tagged as text: say --input-format {option}")
-    return InputFormat(form or "text")
+    return "text" if name == "-" and sys.stdin.isatty() else find_format(name)
+
+
+def _words_of(text: AnnotatedText) -> str | Sentence:
+    """The text itself, or its tokens where the file gives them."""
+    from maskedcrf.data.sentence import Sentence
+
+    if text.tokens is None:
+        return text.text
+    tokens = tuple(text.text[start:end] for start, end in text.tokens)
+    return Sentence(tokens, None, text.file, text.line, text=text.text, offsets=text.tokens, one_line=True)
 
 
 def _json_input(name: str, number: int, line: str) -> Record:
     """The text of a line of JSON as it stands, or its tokens, and its fields."""
-    from maskedcrf.data.jsonl import json_record, strings, tokens_or_text
+    from maskedcrf.data.formats.values import json_record, require_strings, tokens_or_text
     from maskedcrf.data.sentence import Sentence
     from maskedcrf.files import file_name
 
     where = f"{file_name(name)}:{number}"
     fields = json_record(line, where)
     words = tokens_or_text(fields, where)
-    strings([json.dumps(fields, ensure_ascii=False)], "fields", where)  # all of them can be written
+    require_strings([json.dumps(fields, ensure_ascii=False)], "fields", where)  # all of them can be written
     if isinstance(words, str):
         return Record(words, fields)
     return Record(Sentence(tuple(words), None, file_name(name), number, one_line=True), fields)
@@ -197,7 +187,7 @@ def _write(
     colours: bool,
 ) -> None:
     """Each answer in the wanted shape; document marks and comments have none and are written in columns alone."""
-    from maskedcrf.data.conll import DocumentMark, write_conll
+    from maskedcrf.data.formats.conll import DocumentMark, write_conll
 
     for given in inputs:
         if isinstance(given, DocumentMark):

@@ -35,7 +35,7 @@ def run(
       maskedcrf repair --scheme BIOES train.conll.gz --output train.legal.conll.gz
     """
     from maskedcrf.cli.streams import chunks, note, written
-    from maskedcrf.data.conll import write_conll
+    from maskedcrf.data.formats.conll import write_conll
     from maskedcrf.tags.scheme import Scheme
 
     scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)

@@ -10,11 +10,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
-from maskedcrf.data.conll import DocumentMark, read_many
-from maskedcrf.data.formats import require_columns
+from maskedcrf.data.annotation import ReadReport
+from maskedcrf.data.formats import find_format, read_sentences, require_columns
+from maskedcrf.data.formats.conll import DocumentMark, read_many
 from maskedcrf.data.sentence import Sentence, in_chunks
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.files import atomic_file, write_error
@@ -47,6 +49,34 @@ def chunks(
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if not tokens and not marks:
         raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
+
+
+def labelled_chunks(
+    files: Sequence[str], *, comment: str | None, number: int, entity_column: str | None = None, report: ReadReport
+) -> Iterator[list[Sentence]]:
+    """The sentences of files of any format with their tags, some ten thousand tokens at a time.
+
+    Of columns, `number` is that of the tags. Spans that fit no tokens, or overlap, are in the report.
+    """
+    for name in files:
+        found = find_format(name)
+        if found in ("conll", "text"):
+            for chunk in chunks([name], comment=comment):
+                tags = column(chunk, number)
+                yield [replace(each, tags=own) for each, own in zip(chunk, tags, strict=True)]
+            continue
+        sentences = read_sentences(
+            name, format=found, entity_column=entity_column, misfits="drop", overlaps="longest", report=report
+        )
+        tagged = 0
+        for chunk in in_chunks(sentence for sentence in sentences if sentence.tokens):
+            for sentence in chunk:
+                if sentence.tags is None:
+                    raise DataError(f"{sentence.where(0)}: no tags here; give labelled data, or name their column")
+            tagged += len(chunk)
+            yield chunk
+        if not tagged:
+            raise DataError(f"{name}: no sentence in it; was it written to the end?")
 
 
 def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:

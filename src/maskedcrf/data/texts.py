@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from maskedcrf.data.jsonl import places
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.tokenizers import cut_simple
 from maskedcrf.errors import DataError
 
 TextInput = str | Sequence[str] | Sentence
@@ -17,7 +17,7 @@ def to_sentence(text: TextInput) -> Sentence:
     if isinstance(text, Sentence):
         return text
     if isinstance(text, str):
-        offsets = tuple(places(text))
+        offsets = tuple(cut_simple(text))
         return Sentence(tuple([text[start:end] for start, end in offsets]), text=text, offsets=offsets)
     tokens = tuple(text) if isinstance(text, Iterable) else (None,)
     if not all(isinstance(token, str) for token in tokens):

@@ -13,9 +13,9 @@ import torch
 
 from maskedcrf.crf import validation
 from maskedcrf.data.formats import read_sentences
-from maskedcrf.data.jsonl import tokenise
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import TextInput, require_list_of_texts, to_sentence
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import adaptation, folder, predict
 from maskedcrf.tagger.adaptation import Calibration, Progress
@@ -263,6 +263,6 @@ def _gazetteer(names: Mapping[str, str] | None) -> Gazetteer | None:
         return None
     forms: dict[Sequence[str], str] = {}
     for name, kind in names.items():
-        forms[tuple(token.text for token in tokenise(name))] = kind
+        forms[tuple(token.text for token in get_tokenizer("simple").tokens(name))] = kind
         forms[tuple(name.split())] = kind
     return Gazetteer({form: kind for form, kind in forms.items() if form})

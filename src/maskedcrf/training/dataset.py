@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maskedcrf.data.annotation import ReadReport
 from maskedcrf.data.formats import read_sentences
+from maskedcrf.data.formats.huggingface import read_dataset
 from maskedcrf.data.gold import check_gold
-from maskedcrf.data.huggingface import read_dataset
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError
@@ -52,7 +53,7 @@ class Corpus:
         return digest.hexdigest()
 
 
-def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Sentence]:
+def read_data(data: Data, settings: DataSettings, scheme: Scheme, report: ReadReport | None = None) -> list[Sentence]:
     """The sentences of a path, of several paths, or as given."""
     if isinstance(data, str | Path):
         return list(
@@ -65,6 +66,11 @@ def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Senten
                 tag_column=settings.tag_column,
                 comment=settings.comment,
                 first_character=settings.first_character,
+                entity_column=settings.entity_column,
+                sentences=settings.sentences,
+                misfits=settings.misfits,
+                overlaps=settings.overlaps,
+                report=report,
             )
         )
     if hasattr(data, "features"):
@@ -74,7 +80,7 @@ def read_data(data: Data, settings: DataSettings, scheme: Scheme) -> list[Senten
         if isinstance(part, Sentence):
             sentences.append(part)
         elif isinstance(part, str | Path):
-            sentences += read_data(part, settings, scheme)
+            sentences += read_data(part, settings, scheme, report)
         else:
             sentences.append(_pair(part))
     return sentences
@@ -92,16 +98,17 @@ def _pair(part: Any) -> Sentence:
 def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corpus:
     """Read, check and number everything; a wrong file is refused before anything is trained."""
     scheme, file_scheme = settings.the_scheme(None), settings.the_scheme(settings.file_scheme)
-    sentences = _read(train, "train", settings)
+    reports = {name: ReadReport() for name in ("train", "dev", "test")}
+    sentences = _read(train, "train", settings, reports["train"])
     sentences, report = check_gold(sentences, file_scheme, policy=settings.gold)
     if report.places:
         logger.warning("train: %s", report)
     held_out: list[Sentence] = []
     if dev is not None:
-        held_out = _read(dev, "dev", settings)
+        held_out = _read(dev, "dev", settings, reports["dev"])
     elif settings.dev_fraction and len(sentences) > 1:
         sentences, held_out = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
-    last = _read(test, "test", settings) if test is not None else []
+    last = _read(test, "test", settings, reports["test"]) if test is not None else []
     found = read_batch([sentence.tags or () for sentence in sentences], file_scheme)
     types = sorted({segment.type for row in found for segment in row})
     if not types:
@@ -114,6 +121,10 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
         _warn_of_unknown(part, name, types, file_scheme)
     summary = {"train": {**_summary(sentences), "gold": str(report).split("\n")[0]}}
     summary.update({name: _summary(part) for name, part in (("dev", held_out), ("test", last)) if part})
+    for name, read in reports.items():
+        if read.counts and name in summary:
+            logger.warning("%s: %s", name, read)
+            summary[name] |= {"read": read.counts}
     return Corpus(
         sentences=sentences,
         ids=[
@@ -127,9 +138,9 @@ def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corp
     )
 
 
-def _read(data: Data, name: str, settings: Settings) -> list[Sentence]:
+def _read(data: Data, name: str, settings: Settings, report: ReadReport) -> list[Sentence]:
     """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
-    read = read_data(data, settings.data, settings.the_scheme(settings.file_scheme))
+    read = read_data(data, settings.data, settings.the_scheme(settings.file_scheme), report)
     sentences = [sentence for sentence in read if sentence.tokens]
     if not sentences:
         raise DataError(f"{_named(data, name)}: no sentence in it; {name} needs at least one with its tags")

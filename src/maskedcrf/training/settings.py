@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from maskedcrf.data.formats import Format
 from maskedcrf.data.gold import Policy
+from maskedcrf.data.span_fit import Misfits, Overlaps
 from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tags.constraints import MaskMode
@@ -84,6 +85,14 @@ class DataSettings(_Frozen):
     """Tokens are the first characters of their column; Weibo's files write a character's place in its word after it."""
     labels: tuple[str, ...] | None = None
     """Names of the tags where a JSONL file has numbers."""
+    entity_column: str | None = None
+    """Name of the tags' column or layer where a file names its columns: CoNLL-U (`MISC:NER`), WebAnno, CSV."""
+    sentences: str = "line"
+    """What cuts texts into sentences: `line`, `blank_line` or `spacy:LANGUAGE`."""
+    misfits: Misfits = "error"
+    """Spans that begin or end inside a token: `error`, `snap` outwards to whole tokens, or `drop`."""
+    overlaps: Overlaps = "error"
+    """Spans that share a token: `error`, or keep the `longest` or the `first`."""
 
 
 class Settings(_Frozen):

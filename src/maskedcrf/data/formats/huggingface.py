@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from maskedcrf.data.jsonl import tag_names
+from maskedcrf.data.formats.options import ReadOptions, Records
+from maskedcrf.data.formats.values import tag_names
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.errors import DataError, MissingExtraError
+from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
 
 def read_dataset(
@@ -26,35 +28,51 @@ def read_dataset(
     for column in (tokens, tags):
         if column is not None and features and column not in features:
             raise DataError(f"{name}: no column {column!r}; there are {', '.join(features)}: say tokens= and tags=")
-    names = labels if labels is not None else _names(features.get(tags))
+    names = labels if labels is not None else _class_labels(features.get(tags))
     for number, row in enumerate(dataset, 1):
         where = f"{name}:{number}"
         words = row.get(tokens)
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise DataError(f"{where}: {tokens} must be a list of strings, got {words!r:.60}")
-        marks = None if tags is None else tuple(tag_names(row.get(tags), len(words), where, names))
-        yield Sentence(tuple(words), marks, name, number, one_line=True)
+        row_tags = None if tags is None else tuple(tag_names(row.get(tags), len(words), where, names))
+        yield Sentence(tuple(words), row_tags, name, number, one_line=True)
 
 
-def read_saved(
-    folder: str | os.PathLike[str], *, tokens: str = "tokens", tags: str | None = "ner_tags"
-) -> Iterator[Sentence]:
-    """The sentences of a folder that `Dataset.save_to_disk` wrote."""
+def read_saved(path: str | os.PathLike[str], options: ReadOptions) -> Records:
+    """The sentences of a folder of `save_to_disk`: a Dataset, or a DatasetDict of one split."""
+    name = os.fspath(path)
     try:
-        from datasets import load_from_disk
-    except ImportError as error:
-        raise MissingExtraError("reading a Hugging Face dataset needs datasets: pip install datasets") from error
-    try:
-        dataset = load_from_disk(os.fspath(folder))
+        dataset = _load(name)
+        tags = None if options.tag_column is None else options.entity_column or _tags_column(list(dataset.features))
+        yield from read_dataset(dataset, tags=tags, labels=options.labels)
+    except MaskedCRFError:
+        raise
     except Exception as error:  # whatever a damaged folder makes the library raise, the user hears one line
         reason = f"{error!s:.80}".replace("\n", " ")
-        raise DataError(
-            f"{os.fspath(folder)}: not a saved dataset ({reason}); give a folder of save_to_disk"
+        raise DataError(f"{name}: not a saved dataset ({reason}); give a folder of save_to_disk") from error
+
+
+def _load(name: str) -> Any:
+    try:
+        from datasets import DatasetDict, load_from_disk
+    except ImportError as error:
+        raise MissingExtraError(
+            "reading a Hugging Face dataset needs datasets: pip install 'maskedcrf[formats]'"
         ) from error
-    return read_dataset(dataset, tokens=tokens, tags=tags)
+    dataset = load_from_disk(name)
+    if not isinstance(dataset, DatasetDict):
+        return dataset
+    if len(dataset) != 1:
+        splits = ", ".join(os.fspath(Path(name) / split) for split in dataset)
+        raise DataError(f"{name}: a DatasetDict; give the folder of one split: {splits or 'it has none'}")
+    return next(iter(dataset.values()))
 
 
-def _names(feature: Any) -> list[str] | None:
+def _tags_column(columns: Sequence[str]) -> str:
+    return next((column for column in ("ner_tags", "tags") if column in columns), "ner_tags")
+
+
+def _class_labels(feature: Any) -> list[str] | None:
     """The names of a sequence of class labels, however this version of the library writes one."""
     inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
     return getattr(inner, "names", None)

@@ -8,12 +8,14 @@ a blank or be empty. Nothing is skipped to make a file fit: what does not fit is
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, TextIO
 
+from maskedcrf.data.formats.writing import TaggedText
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 from maskedcrf.files import BLOCK, decode_block, file_name, open_binary
@@ -118,6 +120,16 @@ def write_conll(sentences: Iterable[Sentence], handle: TextIO) -> int:
         handle.write(text + "\n\n")
         written += len(lines)
     return written
+
+
+def write_columns(texts: Iterator[TaggedText]) -> Iterator[bytes]:
+    """Token and tag, parted by a tab."""
+    for each in texts:
+        sentence = replace(each.sentence, columns=(), separator="\t")
+        if sentence.tokens:
+            text = io.StringIO()
+            write_conll([sentence], text)
+            yield text.getvalue().encode()
 
 
 def _reads_back(text: str, rows: int, columns: int, separator: str) -> bool:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from maskedcrf.data.conll import runs
+from maskedcrf.data.formats.conll import runs
+from maskedcrf.data.formats.options import ReadOptions, Records
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 from maskedcrf.files import numbered_lines
 
 
-def read_triples(folder: str | os.PathLike[str]) -> Iterator[Sentence]:
+def read_triples(folder: str | os.PathLike[str], options: ReadOptions) -> Records:
     """The sentences of a folder, tokens from seq.in and tags from seq.out, each perhaps with `.gz`.
 
     Blanks may be doubled and trail, as in SNIPS. `label` (the intents) is not read but must have as many lines.
@@ -28,7 +29,7 @@ def read_triples(folder: str | os.PathLike[str]) -> Iterator[Sentence]:
         if short:
             raise DataError(f"{short[0]}:{number}: the file ends here, those beside it do not; they must run in step")
         words = _cells(line)
-        marks = _cells(rest[0]) if tags else None
+        marks = _cells(rest[0]) if tags and options.tag_column is not None else None
         if marks is not None and len(words) != len(marks):
             raise DataError(
                 f"{tokens}:{number}: {len(words)} tokens but {len(marks)} tags beside them; give each token one tag"

@@ -1,0 +1,65 @@
+"""doccano's JSON lines: a text and its labels, as every version of the tool exports them.
+
+{"id": 1, "text": "fly to Lima.", "label": [[7, 11, "LOC"]]}
+{"id": 1, "text": "fly to Lima.", "entities": [{"id": 3, "label": "LOC", "start_offset": 7, "end_offset": 11}]}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from maskedcrf.data.annotation import AnnotatedText, Span, require_span
+from maskedcrf.data.formats.options import ReadOptions, Records
+from maskedcrf.data.formats.values import json_record, require_objects, require_text
+from maskedcrf.data.formats.writing import TaggedText
+from maskedcrf.errors import DataError
+from maskedcrf.files import file_name, numbered_lines
+
+LABELS = ("label", "labels")
+
+
+def read_doccano(path: str | os.PathLike[str], options: ReadOptions) -> Records:
+    """The texts of an export, one by one."""
+    name = file_name(path)
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        where = f"{name}:{number}"
+        record = json_record(line, where)
+        if "text" not in record:
+            raise DataError(f"{where}: no text (keys: {json.dumps(list(record))[:80]}); export with the text")
+        text = require_text(record["text"], where)
+        yield AnnotatedText(
+            text, None if options.tag_column is None else _spans(record, text, where), name, number, document=number
+        )
+
+
+def _spans(record: dict[str, Any], text: str, where: str) -> tuple[Span, ...] | None:
+    rows: list[Any]
+    if "entities" in record:
+        rows = [
+            (row.get("start_offset"), row.get("end_offset"), row.get("label"))
+            for row in require_objects(record["entities"], "entities", where)
+        ]
+    else:
+        key = next((key for key in LABELS if key in record), None)
+        if key is None:
+            return None
+        if not isinstance(record[key], list):
+            got = type(record[key]).__name__
+            raise DataError(f"{where}: {key} must be a list of [start, end, label], got {got}")
+        for row in record[key]:
+            if not isinstance(row, list) or len(row) != 3:
+                raise DataError(f"{where}: a label is [start, end, label], got {json.dumps(row)[:60]}")
+        rows = record[key]
+    return tuple(require_span(start, end, label, text, where) for start, end, label in rows)
+
+
+def write_doccano(texts: Iterator[TaggedText]) -> Iterator[bytes]:
+    """One line a text, as doccano imports it."""
+    for number, each in enumerate(texts, 1):
+        record = {"id": number, "text": each.text, "label": [list(span) for span in each.spans or ()]}
+        yield (json.dumps(record, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,57 @@
+"""Prodigy's JSON lines: text, tokens, spans and the annotator's answer; only accepted examples are gold."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from maskedcrf.data.annotation import AnnotatedText
+from maskedcrf.data.formats.jsonl import spans_of
+from maskedcrf.data.formats.options import ReadOptions, Records
+from maskedcrf.data.formats.values import json_record, require_objects, require_text
+from maskedcrf.errors import DataError
+from maskedcrf.files import file_name, numbered_lines
+
+ANSWERS = ("accept", "reject", "ignore")
+
+
+def read_prodigy(path: str | os.PathLike[str], options: ReadOptions) -> Records:
+    """The accepted texts, one by one; rejected and ignored ones are left out and counted."""
+    name = file_name(path)
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        where = f"{name}:{number}"
+        record = json_record(line, where)
+        if "text" not in record:
+            raise DataError(f"{where}: no text (keys: {json.dumps(list(record))[:80]}); only texts with spans are read")
+        text = require_text(record["text"], where)
+        answer = record.get("answer", "accept")
+        if answer not in ANSWERS:
+            raise DataError(f"{where}: the answer is {answer!r:.40}; it must be {', '.join(ANSWERS)}")
+        if answer != "accept" and options.tag_column is not None:
+            options.report.count(f"{answer}{'ed' if answer == 'reject' else 'd'} examples left out")
+            continue
+        spans = None if options.tag_column is None else spans_of(record.get("spans") or [], text, where)
+        yield AnnotatedText(
+            text, spans, name, number, document=number, tokens=_tokens(record.get("tokens"), text, where)
+        )
+
+
+def _tokens(tokens: Any, text: str, where: str) -> tuple[tuple[int, int], ...] | None:
+    """Where the tokens of the example stand; blanks that are tokens of their own are left out."""
+    if tokens is None:
+        return None
+    places: list[tuple[int, int]] = []
+    end = 0
+    for token in require_objects(tokens, "tokens", where):
+        start, after, word = token.get("start"), token.get("end"), token.get("text")
+        if type(start) is not int or type(after) is not int or not end <= start < after <= len(text):
+            raise DataError(f"{where}: token {json.dumps(word)[:40]} needs a start and end in the text, in order")
+        if word is not None and text[start:after] != word:
+            raise DataError(f"{where}: token {json.dumps(word)[:40]} is not what stands at {start}:{after}")
+        if not text[start:after].isspace():
+            places.append((start, after))
+        end = after
+    return tuple(places)

@@ -1,0 +1,169 @@
+"""Tokenizers: how a text is cut into words, by name, so that a model can say which one it was trained with.
+
+>>> [text for text, *_ in get_tokenizer("unicode").tokens("Mr O'Neil left.")]
+['Mr', "O'Neil", 'left', '.']
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from itertools import pairwise
+from typing import NamedTuple
+
+import regex
+
+from maskedcrf.errors import MaskedCRFError, MissingExtraError
+
+JOINER = "\u200d"
+Ranges = list[tuple[int, int]]
+_ASCII_TOKEN = re.compile(r"\w+|[^\w\s]")
+_UNICODE_WORD = regex.compile(r"(?V1w)\S+?\b")
+"""Between two word boundaries of Unicode's annex 29, from the first character that is no blank."""
+_BLANKS_APART = re.compile(r"\S+")
+_GRAPHEME = regex.compile(r"\X")
+
+
+class Token(NamedTuple):
+    """A token and where it stands in its text."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """A way of cutting text into words, and the name under which a model keeps it."""
+
+    name: str
+    cut: Callable[[str], Ranges]
+
+    def __call__(self, text: str) -> Ranges:
+        """Where tokens begin and end, in order; blanks belong to none."""
+        return self.cut(text)
+
+    def tokens(self, text: str) -> list[Token]:
+        """The tokens of a text, with their places in it."""
+        return [Token(text[start:end], start, end) for start, end in self.cut(text)]
+
+
+def get_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer of this name: one of `TOKENIZERS`, `spacy:LANGUAGE`, or `module:function` of your own.
+
+    A function of your own takes a text and returns (start, end) for each token, in order. Naming it imports its module.
+    """
+    if name in TOKENIZERS:
+        return Tokenizer(name, TOKENIZERS[name])
+    maker, colon, rest = name.partition(":")
+    if maker == "spacy" and rest:
+        return Tokenizer(name, _spacy(rest))
+    if colon and maker and rest.isidentifier():
+        return Tokenizer(name, _own(maker, rest))
+    known = ", ".join(TOKENIZERS)
+    raise MaskedCRFError(f"unknown tokenizer {name!r}; known are {known}, spacy:LANGUAGE and module:function")
+
+
+def is_own(name: str) -> bool:
+    """Whether a tokenizer is a function of the user's own, which runs code that no model folder may choose."""
+    return name not in TOKENIZERS and ":" in name and not name.startswith("spacy:")
+
+
+def cut_simple(text: str) -> Ranges:
+    """Words, and every other visible character alone.
+
+    Accents, variation selectors and joiners stay with what they follow; Chinese and kana are cut by the character.
+    """
+    if text.isascii():  # the same, much faster
+        return [found.span() for found in _ASCII_TOKEN.finditer(text)]
+    starts: list[int] = []
+    ends: list[int] = []
+    before, previous = "space", ""
+    for position, character in enumerate(text):
+        kind = _character_class(character)
+        if kind != "space":
+            glued = kind == "mark" or previous == JOINER or (kind == "word" and before == "word")
+            if glued and before != "space":
+                ends[-1] = position + 1
+            else:
+                starts.append(position)
+                ends.append(position + 1)
+        if kind != "mark" or before == "space":
+            before = kind
+        previous = character
+    return list(zip(starts, ends, strict=True))
+
+
+@lru_cache(maxsize=1 << 16)
+def _character_class(character: str) -> str:
+    if character.isspace():
+        return "space"
+    if unicodedata.category(character)[0] == "M" or unicodedata.category(character) == "Cf":
+        return "mark"
+    if "\U0001f3fb" <= character <= "\U0001f3ff":  # skin tones
+        return "mark"
+    alone = unicodedata.name(character, "").startswith(("CJK ", "HIRAGANA ", "KATAKANA "))
+    return "word" if (character.isalnum() or character == "_") and not alone else "other"
+
+
+def cut_unicode(text: str) -> Ranges:
+    """Words of Unicode's annex 29; punctuation and symbols alone."""
+    return [found.span() for found in _UNICODE_WORD.finditer(text)]
+
+
+def cut_whitespace(text: str) -> Ranges:
+    """Whatever blanks part."""
+    return [found.span() for found in _BLANKS_APART.finditer(text)]
+
+
+def cut_characters(text: str) -> Ranges:
+    """Every visible character, with its accents and joiners, as Unicode's grapheme clusters have it."""
+    return [found.span() for found in _GRAPHEME.finditer(text) if not found.group().isspace()]
+
+
+TOKENIZERS: dict[str, Callable[[str], Ranges]] = {
+    "unicode": cut_unicode,
+    "simple": cut_simple,
+    "whitespace": cut_whitespace,
+    "characters": cut_characters,
+}
+
+
+def _spacy(language: str) -> Callable[[str], Ranges]:
+    try:
+        import spacy
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the tokenizer spacy:{language} needs spaCy: pip install 'maskedcrf[spacy]'"
+        ) from error
+    try:
+        nlp = spacy.blank(language)
+    except (ImportError, ValueError) as error:
+        reason = str(error).split(". ")[0].replace("\n", " ")[:80]
+        raise MaskedCRFError(f"spacy:{language}: spaCy has no such language ({reason}); try spacy:en") from error
+
+    def cut(text: str) -> Ranges:
+        return [(token.idx, token.idx + len(token)) for token in nlp.tokenizer(text) if not token.is_space]
+
+    return cut
+
+
+def _own(module: str, function: str) -> Callable[[str], Ranges]:
+    try:
+        own = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise MaskedCRFError(f"tokenizer {module}:{function}: {error}; give the module's import path") from error
+
+    def cut(text: str) -> Ranges:
+        ranges = [(int(start), int(end)) for start, end in own(text)]
+        edges = [0, *(edge for each in ranges for edge in each), len(text)]
+        empty = any(start == end for start, end in ranges)
+        if empty or any(before > after for before, after in pairwise(edges)):
+            raise MaskedCRFError(f"tokenizer {module}:{function} must give (start, end) pairs in order, none empty")
+        return ranges
+
+    return cut
