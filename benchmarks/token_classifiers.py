@@ -34,7 +34,11 @@ class Corpus:
     epochs: int
     train: int
     dev: int
+    test_step: int = 1
+    """Every n-th sentence of the test set is used."""
     first_character: bool = False
+    joiner: str = " "
+    """What stands between words in text."""
 
     def read(self, folder: Path) -> list[list[Sentence]]:
         """Train, dev and test in BIO, gold that its scheme forbids repaired as conlleval reads it."""
@@ -57,6 +61,7 @@ CORPORA = (
         epochs=3,
         train=1200,
         dev=1000,
+        test_step=3,
     ),
     Corpus(
         "weibo",
@@ -67,6 +72,7 @@ CORPORA = (
         train=1350,
         dev=270,
         first_character=True,
+        joiner="",
     ),
 )
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "demo": "softmax, CRF and masked CRF on a built-in corpus, compared fairly",
     "train": "train a tagger on labelled files",
     "predict": "tag text, columns or JSON lines with a trained model",
+    "adopt": "make a token classifier legal: folder, hub name or ONNX file",
     "export": "write a model as one ONNX file with the Viterbi inside",
     "serve": "answer over HTTP, with a page that shows the tag lattice",
     "tag": "tag many files (Parquet, JSON lines, columns) in parallel",
@@ -40,7 +41,7 @@ COMMANDS = {
 _UsageError: Any = typer.BadParameter.__base__
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 141, 130
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-WRITERS = {"demo", "train", "export", "serve", "tag"}
+WRITERS = {"demo", "train", "adopt", "export", "serve", "tag"}
 """Commands that write files of their own, which may be what a disk has no room for."""
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable
 from typing import Any
 
+_NOT_BLANK = re.compile(r"\S+")
 Ranges = list[tuple[int, int]]
 
 
@@ -30,7 +32,10 @@ def model_words(tokenizer: Any) -> Callable[[str], Ranges]:
                 elif not words or start >= words[-1][1]:
                     words.append((start, end))
                 previous = word
-        return [part for word in words for part in _split_edges(text, *word)] if glues else words
+        if not glues:
+            return words
+        solid = (found.span() for start, end in words for found in _NOT_BLANK.finditer(text, start, end))
+        return [part for word in solid for part in _split_edges(text, *word)]
 
     return cut
 
