@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from maskedcrf import MaskedCRF
-from maskedcrf.crf import reference, validation
+from maskedcrf.crf import deferred_errors, reference
 from maskedcrf.errors import IllegalPathError
 
 if not torch.cuda.is_available():
@@ -263,11 +263,11 @@ def test_notices_of_more_losses_than_there_is_room_for_all_arrive() -> None:
         losses()
     torch.cuda.synchronize()
     crf(emissions, legal)  # all but this one's are free again
-    room = len(validation._free)
+    room = len(deferred_errors._flag_pool)
     for _ in range(100):
         crf(emissions, legal)
         torch.cuda.synchronize()
-    assert len(validation._free) == room
+    assert len(deferred_errors._flag_pool) == room
 
 
 def test_a_loss_over_no_rows_leaves_nothing_to_wait_for() -> None:
@@ -277,4 +277,4 @@ def test_a_loss_over_no_rows_leaves_nothing_to_wait_for() -> None:
     crf.decode_tensor(none)
     torch.cuda.synchronize()
     crf.decode_tensor(none)
-    assert len(crf._pending._waiting) == 1
+    assert len(crf._deferred._waiting) == 1

@@ -53,7 +53,7 @@ class ConditionalRandomField(MaskedCRF):
 
     def reset_parameters(self) -> None:
         """Draw the scores as AllenNLP does: Xavier-normal steps, standard-normal start and end."""
-        self.restore_rules()
+        self.reset_rule_buffers()
         nn.init.xavier_normal_(self.transitions)
         for edge in (self.start_transitions, self.end_transitions):
             nn.init.normal_(edge) if self.include_start_end_transitions else nn.init.zeros_(edge)

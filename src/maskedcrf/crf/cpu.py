@@ -19,7 +19,7 @@ import torch
 from numba.core import event
 from torch import Tensor
 
-from maskedcrf.crf import cpu_halves, cpu_paths, cpu_rows, cpu_spans
+from maskedcrf.crf import cpu_halves, cpu_paths, cpu_rows, cpu_spans, matmul
 from maskedcrf.crf.cpu_lanes import LANES
 from maskedcrf.crf.reference import Paths
 
@@ -103,6 +103,7 @@ def loss_and_gradients(
     illegal: tuple[Tensor, Tensor, Tensor] | None,
     *,
     mean: bool,
+    flag: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], list[Tensor]]]:
     """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
 
@@ -144,6 +145,11 @@ def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tenso
     _, saved = forward(emissions, None, mask, transitions, start, end)
     ones = emissions.new_ones(len(emissions))
     return backward(ones, saved, emissions, None, mask, transitions, start, end)[0]
+
+
+def entropy(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """(B,): log Z less the expected score of a path."""
+    return matmul.entropy(emissions, mask, transitions, start, end)
 
 
 def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Paths:

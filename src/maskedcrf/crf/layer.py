@@ -10,14 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf import backends, functional, reference, validation
-from maskedcrf.crf.scores import Illegal, Lattice
+from maskedcrf.crf.deferred_errors import DeferredErrors, new_host_flag
+from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widest_dtype
 from maskedcrf.errors import ConstraintError
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
 
 Reduction = Literal["mean", "sum", "token_mean", "none"]
 Weighting = Literal["emission", "emission_transition", "lannoy"]
-_ILLEGAL = ("illegal", "illegal_start", "illegal_end")
+_RULE_BUFFERS = ("illegal", "illegal_start", "illegal_end")
 
 
 class MaskedCRF(nn.Module):
@@ -59,7 +60,7 @@ class MaskedCRF(nn.Module):
         self.constraints = _constraints(rules, scheme)
         self.mask_mode: MaskMode = mask
         self.weighting: Weighting = weighting
-        self.backend = backends.known_backend(backend)
+        self.backend = backends.require_backend(backend)
         size = len(self.constraints)
         self.start_transitions = nn.Parameter(torch.empty(size))
         self.end_transitions = nn.Parameter(torch.empty(size))
@@ -69,10 +70,10 @@ class MaskedCRF(nn.Module):
         self.illegal_end: Tensor
         self.weights: Tensor | None
         # Not persistent: a state dict holds the three parameters alone, as pytorch-crf's does.
-        self._fixed = validation.fixed_values(self.constraints, weights)
-        for name, values in self._fixed.items():
+        self._rules = validation.rule_buffers(self.constraints, weights)
+        for name, values in self._rules.items():
             self.register_buffer(name, None if values is None else values.clone(), persistent=False)
-        self._pending = validation.Pending()
+        self._deferred = DeferredErrors()
         self.reset_parameters()
 
     @property
@@ -82,13 +83,13 @@ class MaskedCRF(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all transition scores from U(-0.1, 0.1), as pytorch-crf does."""
-        self.restore_rules()
+        self.reset_rule_buffers()
         for parameter in (self.start_transitions, self.end_transitions, self.transitions):
             nn.init.uniform_(parameter, -0.1, 0.1)
 
-    def restore_rules(self) -> None:
+    def reset_rule_buffers(self) -> None:
         """Restore the rules and the class weights, which `to_empty` leaves undefined."""
-        for name, values in self._fixed.items():
+        for name, values in self._rules.items():
             known = self._buffers[name]
             if values is None or known is None:
                 continue
@@ -99,7 +100,7 @@ class MaskedCRF(nn.Module):
 
     def _load_from_state_dict(self, *given: Any, **named: Any) -> None:
         super()._load_from_state_dict(*given, **named)
-        self.restore_rules()
+        self.reset_rule_buffers()
 
     def forward(
         self,
@@ -119,22 +120,25 @@ class MaskedCRF(nn.Module):
         validation.one_of(reduction, "reduction", Reduction)
         emissions, mask = self._prepare(emissions, mask, allowed)
         tags = validation.tags(tags, mask)
-        lattice = self._lattice(emissions, mask, masked=self.mask_mode == "train", weighted=True)
+        scores = self._scores(emissions, mask, masked=self.mask_mode == "train", weighted=True)
         if self.weighting == "lannoy" and self.weights is not None:
-            scores = lattice.widened().scores()
-            losses = reference.lannoy_loss(scores[0], tags, *scores[1:], self.weights.to(scores[0].dtype))
-            losses = losses.to(emissions.dtype)
+            losses = functional.lannoy_loss(scores, tags, self.weights)
         elif reduction == "none":
-            losses = functional.negative_log_likelihood(lattice, tags, backend=self.backend)
+            losses = functional.negative_log_likelihood(scores, tags, backend=self.backend)
         else:
-            # The mean of no rows is 0, as their sum is, never NaN.
-            notice, mean = validation.notice_from(emissions), reduction == "mean" and len(emissions) > 0
-            room = None if notice is None else notice.value
-            found = functional.reduced_loss(lattice, tags, mean=mean, backend=self.backend, notice=room)
-            self._pending.check(found.losses, lattice, tags, self.constraints, reduced=found, notice=notice)
-            return _per_token(found.total, mask) if reduction == "token_mean" else found.total
-        self._pending.check(losses, lattice, tags, self.constraints)
+            total = self._reduced_loss(scores, tags, mean=reduction == "mean")
+            return _per_token(total, mask) if reduction == "token_mean" else total
+        self._check(losses, scores, tags)
         return _reduce(losses, mask, reduction)
+
+    def _reduced_loss(self, scores: LatticeScores, tags: Tensor, *, mean: bool) -> Tensor:
+        """The sum or the mean of the losses, whose gradients come with it."""
+        flag, mean = new_host_flag(scores.emissions), mean and len(scores.emissions) > 0  # no rows have a mean of 0
+        total, losses = functional.reduced_loss(
+            scores, tags, mean=mean, backend=self.backend, flag=None if flag is None else flag.value
+        )
+        self._deferred.check_or_defer(losses, scores, tags, self.constraints, total=total, flag=flag)
+        return total
 
     def log_prob(
         self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None
@@ -142,20 +146,20 @@ class MaskedCRF(nn.Module):
         """(B,): log P(tags); -inf for an illegal path."""
         emissions, mask = self._prepare(emissions, mask, allowed)
         tags = validation.tags(tags, mask)
-        lattice = self._lattice(emissions, mask)
-        losses = functional.negative_log_likelihood(lattice, tags, backend=self.backend)
-        known = losses.detach()
+        scores = self._scores(emissions, mask)
+        losses = functional.negative_log_likelihood(scores, tags, backend=self.backend)
         # An illegal path has no probability, which is an answer; a row without any path has no answer.
-        self._pending.check(known.where(known.isnan(), 0), lattice, None, self.constraints)
+        known = losses.detach()
+        self._check(known.where(known.isnan(), 0), scores)
         return -losses
 
     def log_partition(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): log of the summed exp-scores of all legal paths."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        lattice = self._lattice(emissions, mask)
-        result = functional.log_partition(lattice, backend=self.backend)
-        self._pending.check(result, lattice, None, self.constraints)
-        return result
+        scores = self._scores(emissions, mask)
+        log_z = functional.log_partition(scores, backend=self.backend)
+        self._check(log_z, scores)
+        return log_z
 
     def partial_loss(
         self,
@@ -171,10 +175,11 @@ class MaskedCRF(nn.Module):
         """
         validation.one_of(reduction, "reduction", Reduction)
         emissions, mask = self._prepare(emissions, mask, None)
-        narrowed = validation.narrow(emissions, allowed)
         masked = self.mask_mode == "train"
-        inside = self._mass(self._lattice(narrowed, mask, masked=masked))
-        whole = self._mass(self._lattice(emissions, mask, masked=masked))
+        inside = self._wide_log_partition(
+            self._scores(validation.apply_allowed(emissions, allowed), mask, masked=masked)
+        )
+        whole = self._wide_log_partition(self._scores(emissions, mask, masked=masked))
         return _reduce((whole - inside).to(emissions.dtype), mask, reduction)
 
     def decode(
@@ -182,22 +187,23 @@ class MaskedCRF(nn.Module):
     ) -> list[list[int]]:
         """The best legal path of each row, as a list of the tag ids of its labelled positions."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        lattice = self._lattice(emissions.detach(), mask)
-        paths = functional.viterbi(lattice, backend=self.backend)
-        self._pending.check(paths.scores, lattice, None, self.constraints)
-        found = _lists(paths.tags, mask)
-        self._pending.look()
-        return found
+        lists = _lists(self._best_paths(emissions, mask).tags)
+        self._deferred.raise_arrived()
+        return lists
 
     def decode_tensor(
         self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None, pad: int = reference.PAD
     ) -> Tensor:
         """(B, T): the best legal path of each row, `pad` where not labelled; no host synchronisation."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        lattice = self._lattice(emissions.detach(), mask)
-        paths = functional.viterbi(lattice, backend=self.backend)
-        self._pending.check(paths.scores, lattice, None, self.constraints)
-        return paths.tags if pad == reference.PAD else paths.tags.masked_fill(~mask, pad)
+        tags = self._best_paths(emissions, mask).tags
+        return tags if pad == reference.PAD else tags.masked_fill(~mask, pad)
+
+    def _best_paths(self, emissions: Tensor, mask: Tensor) -> reference.Paths:
+        scores = self._scores(emissions.detach(), mask)
+        paths = functional.viterbi(scores, backend=self.backend)
+        self._check(paths.scores, scores)
+        return paths
 
     def nbest(
         self, emissions: Tensor, mask: Tensor | None = None, *, k: int, allowed: Tensor | None = None
@@ -205,12 +211,12 @@ class MaskedCRF(nn.Module):
         """The k best legal paths of each row, best first, as (tag ids, log-probability); fewer if there are fewer."""
         validation.at_least_one(k, "k")
         emissions, mask = self._prepare(emissions, mask, allowed)
-        lattice = self._lattice(emissions.detach(), mask)
-        paths = functional.nbest(lattice.widened(), k, backend=self.backend)
-        normaliser = self._mass(lattice)
-        log_probs = (paths.scores - normaliser[:, None]).clamp(max=0).tolist()  # as rounding may go beyond
-        self._pending.look()
-        ids = [_lists(paths.tags[:, rank], mask) for rank in range(k)]
+        scores = self._scores(emissions.detach(), mask)
+        paths = functional.nbest(scores.widen(), k, backend=self.backend)
+        log_z = self._wide_log_partition(scores)
+        log_probs = (paths.scores - log_z[:, None]).clamp(max=0).tolist()  # as rounding may go beyond
+        self._deferred.raise_arrived()
+        ids = [_lists(paths.tags[:, rank]) for rank in range(k)]
         return [
             [(ids[rank][row], log_probs[row][rank]) for rank in range(k) if log_probs[row][rank] > -torch.inf]
             for row in range(len(mask))
@@ -219,9 +225,9 @@ class MaskedCRF(nn.Module):
     def marginals(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B, T, D): P(tag at position); zero where not labelled. Differentiable."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        lattice = self._lattice(emissions, mask)
-        self._check_path_exists(lattice)
-        return functional.marginals(lattice, backend=self.backend)
+        scores = self._scores(emissions, mask)
+        self._check_path_exists(scores)
+        return functional.marginals(scores, backend=self.backend)
 
     def sample(
         self,
@@ -235,18 +241,18 @@ class MaskedCRF(nn.Module):
         """(B, n, T): n legal paths of each row drawn by their probability, -100 where not labelled."""
         validation.at_least_one(n, "n")
         emissions, mask = self._prepare(emissions, mask, allowed)
-        lattice = self._lattice(emissions.detach(), mask)
-        self._check_path_exists(lattice)
+        scores = self._scores(emissions.detach(), mask)
+        self._check_path_exists(scores)
         shape = (len(mask), n, mask.shape[1])
-        uniforms = torch.rand(shape, dtype=torch.float64, generator=generator, device=emissions.device)
-        return functional.sample(lattice, uniforms, backend=self.backend)
+        uniforms = torch.rand(shape, dtype=widest_dtype(emissions), generator=generator, device=emissions.device)
+        return functional.sample(scores, uniforms, backend=self.backend)
 
     def entropy(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): entropy of the path distribution in nats; 0 where one path is certain. Differentiable."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        lattice = self._lattice(emissions, mask)
-        self._check_path_exists(lattice)
-        return reference.entropy(*lattice.widened().scores()).to(emissions.dtype)
+        scores = self._scores(emissions, mask)
+        self._check_path_exists(scores)
+        return functional.entropy(scores, backend=self.backend)
 
     def span_probability(
         self,
@@ -265,57 +271,65 @@ class MaskedCRF(nn.Module):
         matrices = self.constraints.matrices
         index, member = validation.spans(spans, mask, matrices)
         continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
-        lattice = self._lattice(emissions, mask)
-        self._check_path_exists(lattice)
-        probability = functional.span_probability(lattice, index, member, continues, backend=self.backend)
+        scores = self._scores(emissions, mask)
+        self._check_path_exists(scores)
+        probability = functional.span_probability(scores, index, member, continues, backend=self.backend)
         return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
-        """(B,): P(illegal), the probability an unmasked CRF with these weights would spend on illegal paths."""
+        """(B,): P(illegal), the probability that these weights without the mask give to illegal paths.
+
+        Of a layer trained with `mask="decode"` or `"off"` it is what the model would spend on them. Of one trained with
+        the mask it says nothing about any CRF: its illegal transitions never got a gradient and are still as they were
+        drawn.
+        """
         emissions, mask = self._prepare(emissions, mask, allowed)
-        legal = functional.log_partition(self._lattice(emissions, mask, masked=True).widened(), backend=self.backend)
-        whole = self._mass(self._lattice(emissions, mask, masked=False))
+        legal = functional.log_partition(self._scores(emissions, mask, masked=True).widen(), backend=self.backend)
+        whole = self._wide_log_partition(self._scores(emissions, mask, masked=False))
         return -torch.expm1((legal - whole).clamp(max=0)).to(emissions.dtype)
 
     def _prepare(self, emissions: Tensor, mask: Tensor | None, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Checked emissions (B, T, D), -inf where not allowed, and a Boolean mask (B, T)."""
         emissions = validation.emissions(emissions, len(self.constraints), self.transitions.device)
         mask = validation.mask(mask, emissions)
-        return (emissions if allowed is None else validation.narrow(emissions, allowed)), mask
+        return (emissions if allowed is None else validation.apply_allowed(emissions, allowed)), mask
 
-    def _lattice(
+    def _scores(
         self, emissions: Tensor, mask: Tensor, *, masked: bool | None = None, weighted: bool = False
-    ) -> Lattice:
-        """The scores, with what is illegal if `masked` (default: unless the mask is off)."""
+    ) -> LatticeScores:
+        """The scores of the lattice, illegal steps excluded if `masked` (default: unless the mask is off)."""
         transitions: Tensor = self.transitions
         # As attributes nn.Module finds each of these in a microsecond, which is a share of what a small loss takes.
         buffers = cast(dict[str, Tensor], self._buffers)
         weights = buffers["weights"] if weighted and self.weighting != "lannoy" else None
         if weights is not None:
-            emissions = validation.scale(emissions, weights)
+            emissions = validation.apply_weights(emissions, weights)
             if self.weighting == "emission_transition":
                 transitions = transitions * weights[:, None]
-        on = masked if masked is not None else self.mask_mode != "off"
-        illegal = Illegal(*[buffers[name] for name in _ILLEGAL]) if on else None
-        return Lattice(emissions, mask, transitions, self.start_transitions, self.end_transitions, illegal)
+        masked = self.mask_mode != "off" if masked is None else masked
+        excluded = ExcludedSteps(*[buffers[name] for name in _RULE_BUFFERS]) if masked else None
+        return LatticeScores(emissions, mask, transitions, self.start_transitions, self.end_transitions, excluded)
 
-    def _mass(self, lattice: Lattice) -> Tensor:
-        """(B,): log of the summed exp-scores of all paths in double, to be set against another; there must be one."""
-        found = functional.log_partition(lattice.widened(), backend=self.backend)
-        self._pending.check(found, lattice, None, self.constraints)
-        return found
+    def _wide_log_partition(self, scores: LatticeScores) -> Tensor:
+        """(B,): log Z in the widest precision, to be set against another; there must be a path."""
+        log_z = functional.log_partition(scores.widen(), backend=self.backend)
+        self._check(log_z, scores)
+        return log_z
 
-    def _check_path_exists(self, lattice: Lattice) -> None:
+    def _check_path_exists(self, scores: LatticeScores) -> None:
         """Answers that are ratios of masses have no value where there is no path."""
         with torch.no_grad():
-            masses = functional.log_partition(lattice, backend=self.backend)
-        self._pending.check(masses, lattice, None, self.constraints)
+            self._check(functional.log_partition(scores, backend=self.backend), scores)
+
+    def _check(self, results: Tensor, scores: LatticeScores, tags: Tensor | None = None) -> None:
+        """Raise where a result (B,) is not finite, on a GPU in a later call."""
+        self._deferred.check_or_defer(results, scores, tags, self.constraints)
 
     def extra_repr(self) -> str:
         """What `print(crf)` shows: tags, rules, mode, backend."""
         rules = self.constraints.scheme.name if self.constraints.scheme else "own rules"
-        chosen = backends.describe(self.backend, self.transitions.device)
-        return f"{len(self.constraints)} tags, {rules}, mask={self.mask_mode}, backend={chosen}"
+        chosen = backends.choose_backend(self.backend, self.transitions.device.type, len(self.constraints))
+        return f"{len(self.constraints)} tags, {rules}, mask={self.mask_mode}, backend={chosen.title}"
 
 
 def _constraints(rules: Constraints | Sequence[str], scheme: str | Scheme | None) -> Constraints:
@@ -333,10 +347,10 @@ def _constraints(rules: Constraints | Sequence[str], scheme: str | Scheme | None
     return Constraints.free(rules) if scheme is None else Constraints.from_scheme(rules, scheme)
 
 
-def _lists(tags: Tensor, mask: Tensor) -> list[list[int]]:
+def _lists(tags: Tensor) -> list[list[int]]:
     """Each row's labelled ids as a list."""
     ids = tags.cpu().numpy()
-    on = ids != reference.PAD if tags.is_cuda else mask.numpy()  # to copy the mask from a device would take as long
+    on = ids != reference.PAD
     flat = ids[on].tolist()
     ends = on.sum(1).cumsum().tolist()
     return [flat[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]

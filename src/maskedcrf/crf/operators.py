@@ -7,150 +7,149 @@ operators are registered by hand: `torch.library.custom_op` takes 100 us more fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from maskedcrf.crf import reference
-from maskedcrf.crf.backends import module_of
-from maskedcrf.crf.scores import wide, widen
-
-_LATTICE = "Tensor emissions, Tensor mask, Tensor transitions, Tensor start, Tensor end"
-_GOLD = "Tensor emissions, Tensor? tags, Tensor mask, Tensor transitions, Tensor start, Tensor end, str backend"
-_SCHEMAS = (
-    f"loss({_GOLD}) -> (Tensor, Tensor)",
-    f"loss_backward(Tensor upstream, Tensor saved, {_GOLD}) -> (Tensor, Tensor, Tensor, Tensor)",
-    f"marginals({_LATTICE}, str backend) -> Tensor",
-    f"viterbi({_LATTICE}, str backend) -> (Tensor, Tensor)",
-    f"nbest({_LATTICE}, int k, str backend) -> (Tensor, Tensor)",
-    f"sample({_LATTICE}, Tensor uniforms, str backend) -> Tensor",
-)
+from maskedcrf.crf.autograd import OperatorFunction, exact_losses
+from maskedcrf.crf.backends import Kernels, backend_for
+from maskedcrf.crf.scores import widen, widest_dtype
 
 
-def _kernel(name: str, emissions_at: int = 0) -> Callable[..., Any]:
-    """The backend's function of that name; the backend is the operator's last argument."""
-
-    def compute(*args: Any) -> Any:
-        result = getattr(module_of(args[-1], args[emissions_at]), name)(*args[:-1])
-        return tuple(result) if isinstance(result, tuple) else result
-
-    return compute
+def needs_grad(values: Sequence[Any]) -> bool:
+    """Whether autograd records and one of these has gradients."""
+    return torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in values)
 
 
-def wants_gradient(tensors: Sequence[Any]) -> bool:
-    """Whether gradients are recorded and one of these has one."""
-    return torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in tensors)
+def _exact_marginals(emissions: Tensor, *scores: Tensor) -> Tensor:
+    return reference.marginals(*widen(emissions, *scores)).to(emissions.dtype)
 
 
-def reference_losses(
-    emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
-) -> Tensor:
-    """(B,): -log P(tags), or log Z without tags, by the reference in double; in the dtype of the emissions."""
-    wide, *rest = widen((emissions, mask, transitions, start, end))
-    if tags is None:
-        return reference.log_partition(wide, *rest).to(emissions.dtype)
-    return reference.negative_log_likelihood(wide, tags, *rest).to(emissions.dtype)
+def _exact_entropy(emissions: Tensor, *scores: Tensor) -> Tensor:
+    return reference.entropy(*widen(emissions, *scores)).to(emissions.dtype)
 
 
-class _WatchedLoss(torch.autograd.Function):
-    """The loss where gradients are recorded, which compilers see as one node."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            losses, saved = OPERATORS.loss(*args)
-        ctx.save_for_backward(saved, *args[:-1])
-        ctx.backend = args[-1]
-        ctx.mark_non_differentiable(saved)
-        return losses, saved
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor, _: Any) -> Any:
-        gradients = OPERATORS.loss_backward(upstream, *ctx.saved_tensors, ctx.backend)
-        return gradients[0], None, None, *gradients[1:], None
+def _exact_span_probability(*arguments: Tensor) -> Tensor:
+    return reference.span_probability(*widen(*arguments[:5]), *arguments[5:])
 
 
-class _LossBackward(torch.autograd.Function):
-    """The gradient as a function of its own: its gradient goes through the reference."""
-
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Any:
-        with torch._C._AutoDispatchBelowAutograd():
-            gradients = OPERATORS.loss_backward(*args)
-        ctx.save_for_backward(args[0], *args[2:-1])
-        return gradients
-
-    @staticmethod
-    def backward(ctx: Any, *upstreams: Any) -> Any:
-        upstream, emissions, tags, mask, *parameters = ctx.saved_tensors
-        with torch.enable_grad():
-            # New nodes, so that only what is asked for is differentiated and a third derivative still finds its way.
-            wanted = [one.view_as(one) if one.requires_grad else one.detach().requires_grad_() for one in
-                      (upstream, emissions, *parameters)]  # fmt: skip
-            losses = reference_losses(wanted[1], tags, mask, *wanted[2:])
-            first = torch.autograd.grad(losses, wanted[1:], wanted[0], create_graph=True)
-            create_graph = torch.is_grad_enabled()
-            second = torch.autograd.grad(first, wanted, upstreams, create_graph=create_graph, allow_unused=True)
-        return second[0], None, second[1], None, None, *second[2:], None
+def _like_losses(emissions: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return emissions.new_empty(emissions.shape[0]), backend_for(rest[-1], emissions)[1].empty_saved(emissions)
 
 
-def _differentiable(name: str, function: Any = None) -> Callable[..., Any]:
-    """What an operator does where gradients are recorded: `function`, or nothing about them."""
-
-    def compute(*args: Any) -> Any:
-        if function and wants_gradient(args):
-            return function.apply(*args)
-        with torch._C._AutoDispatchBelowAutograd():
-            return getattr(OPERATORS, name)(*args)
-
-    return compute
-
-
-def _shape_of_loss(emissions: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return emissions.new_empty(emissions.shape[0]), module_of(rest[-1], emissions).empty_saved(emissions)
-
-
-def _shape_of_loss_backward(upstream: Tensor, saved: Tensor, emissions: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def _like_gradients(upstream: Tensor, saved: Tensor, emissions: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     return tuple(one.new_empty(one.shape) for one in (emissions, *rest[2:5]))
 
 
-def _shape_of_marginals(emissions: Tensor, *rest: Any) -> Tensor:
+def _like_marginals(emissions: Tensor, *rest: Any) -> Tensor:
     return emissions.new_empty(emissions.shape)
 
 
-def _shape_of_viterbi(emissions: Tensor, mask: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    tags = mask.new_empty(mask.shape, dtype=torch.int64)
-    return tags, emissions.new_empty(mask.shape[0], dtype=wide(emissions))
+def _like_entropy(emissions: Tensor, *rest: Any) -> Tensor:
+    return emissions.new_empty(emissions.shape[0])
 
 
-def _shape_of_nbest(
-    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int, backend: str
-) -> tuple[Tensor, Tensor]:
-    tags, scores = _shape_of_viterbi(emissions, mask)
-    return tags.new_empty((mask.shape[0], k, mask.shape[1])), scores.new_empty((mask.shape[0], k))
+def _like_best_path(emissions: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    tags = emissions.new_empty(emissions.shape[:2], dtype=torch.int64)
+    return tags, emissions.new_empty(emissions.shape[0], dtype=widest_dtype(emissions))
 
 
-def _shape_of_sample(
-    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, uniforms: Tensor, backend: str
-) -> Tensor:
+def _like_best_paths(emissions: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    rows, length, _ = emissions.shape
+    tags = emissions.new_empty((rows, rest[-2], length), dtype=torch.int64)
+    return tags, emissions.new_empty((rows, rest[-2]), dtype=widest_dtype(emissions))
+
+
+def _like_sample(*arguments: Any) -> Tensor:
+    uniforms: Tensor = arguments[-2]
     return uniforms.new_empty(uniforms.shape, dtype=torch.int64)
 
 
-_LIBRARY: Any = torch.library.Library("maskedcrf", "DEF")  # type: ignore[no-untyped-call]
-for _schema in _SCHEMAS:
-    _LIBRARY.define(_schema)
+def _like_span_probability(emissions: Tensor, *rest: Any) -> Tensor:
+    return emissions.new_empty(rest[4].shape[0], dtype=widest_dtype(emissions))
 
-for _name, _compute, _shapes, _gradient in (
-    ("loss", _kernel("forward"), _shape_of_loss, _WatchedLoss),
-    ("loss_backward", _kernel("backward", 2), _shape_of_loss_backward, _LossBackward),
-    ("marginals", _kernel("marginals"), _shape_of_marginals, None),
-    ("viterbi", _kernel("viterbi"), _shape_of_viterbi, None),
-    ("nbest", _kernel("nbest"), _shape_of_nbest, None),
-    ("sample", _kernel("sample"), _shape_of_sample, None),
-):
-    _LIBRARY.impl(_name, _compute, "CompositeExplicitAutograd")
-    _LIBRARY.impl(_name, _differentiable(_name, _gradient), "Autograd")
-    torch.library.register_fake(f"maskedcrf::{_name}", _shapes, lib=_LIBRARY)
+
+class _Operator(NamedTuple):
+    """An operator: how it is called, who computes it, what shapes come out, and its value in plain torch.
+
+    Where there is no such value it is not differentiable. Where it saves a tensor, `gradient` names its gradient.
+    """
+
+    schema: str
+    function: Callable[[Kernels], Callable[..., Any]]
+    shapes: Callable[..., Any]
+    exact: Callable[..., Tensor] | None = None
+    gradient: str | None = None
+
+
+_LATTICE = "Tensor emissions, Tensor mask, Tensor transitions, Tensor start, Tensor end"
+_GOLD = "Tensor emissions, Tensor? tags, Tensor mask, Tensor transitions, Tensor start, Tensor end, str backend"
+_SPANS = "Tensor spans, Tensor member, Tensor continues"
+_DEFINITIONS = {
+    "loss": _Operator(
+        f"({_GOLD}) -> (Tensor, Tensor)", lambda kernels: kernels.forward, _like_losses, exact_losses, "loss_backward"
+    ),
+    "loss_backward": _Operator(
+        f"(Tensor upstream, Tensor saved, {_GOLD}) -> (Tensor, Tensor, Tensor, Tensor)",
+        lambda kernels: kernels.backward,
+        _like_gradients,
+    ),
+    "marginals": _Operator(
+        f"({_LATTICE}, str backend) -> Tensor", lambda kernels: kernels.marginals, _like_marginals, _exact_marginals
+    ),
+    "entropy": _Operator(
+        f"({_LATTICE}, str backend) -> Tensor", lambda kernels: kernels.entropy, _like_entropy, _exact_entropy
+    ),
+    "viterbi": _Operator(
+        f"({_LATTICE}, str backend) -> (Tensor, Tensor)", lambda kernels: kernels.viterbi, _like_best_path
+    ),
+    "nbest": _Operator(
+        f"({_LATTICE}, int k, str backend) -> (Tensor, Tensor)", lambda kernels: kernels.nbest, _like_best_paths
+    ),
+    "sample": _Operator(
+        f"({_LATTICE}, Tensor uniforms, str backend) -> Tensor", lambda kernels: kernels.sample, _like_sample
+    ),
+    "span_probability": _Operator(
+        f"({_LATTICE}, {_SPANS}, str backend) -> Tensor",
+        lambda kernels: kernels.span_probability,
+        _like_span_probability,
+        _exact_span_probability,
+    ),
+}
+
+
+def _compute(operator: _Operator) -> Callable[..., Any]:
+    """The function of the backend, which is the last argument."""
+    emissions_at = operator.schema.count("Tensor", 0, operator.schema.index("emissions")) - 1
+
+    def compute(*arguments: Any) -> Any:
+        _, kernels = backend_for(arguments[-1], arguments[emissions_at])
+        found = operator.function(kernels)(*arguments[:-1])
+        return tuple(found) if isinstance(found, tuple) else found
+
+    return compute
+
+
+def _record(name: str, operator: _Operator) -> Callable[..., Any]:
+    """What the operator does where autograd looks: it goes on the record if it has gradients and they are wanted."""
+
+    def record(*arguments: Any) -> Any:
+        overload = getattr(OPERATORS, name).default
+        if operator.exact and needs_grad(arguments):
+            gradient = operator.gradient and getattr(OPERATORS, operator.gradient).default
+            return OperatorFunction.apply(overload, gradient, operator.exact, *arguments)  # type: ignore[no-untyped-call]
+        with torch._C._AutoDispatchBelowAutograd():
+            return overload(*arguments)
+
+    return record
+
 
 OPERATORS = torch.ops.maskedcrf
+_LIBRARY: Any = torch.library.Library("maskedcrf", "DEF")  # type: ignore[no-untyped-call]
+for _name, _operator in _DEFINITIONS.items():
+    _LIBRARY.define(_name + _operator.schema)
+    _LIBRARY.impl(_name, _compute(_operator), "CompositeExplicitAutograd")
+    _LIBRARY.impl(_name, _record(_name, _operator), "Autograd")
+    torch.library.register_fake(f"maskedcrf::{_name}", _operator.shapes, lib=_LIBRARY)

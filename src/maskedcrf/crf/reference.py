@@ -245,7 +245,7 @@ def _unpack(tags: Tensor, packed: Packed) -> Tensor:
     return torch.empty_like(padded).scatter(2, packed.order[:, None, :].expand_as(padded), padded)
 
 
-def span_log_probability(
+def span_probability(
     emissions: Tensor,
     mask: Tensor,
     transitions: Tensor,
@@ -255,7 +255,7 @@ def span_log_probability(
     member: Tensor,
     continues: Tensor,
 ) -> Tensor:
-    """(N,): log P(this very segment is in the path), for `spans` (N, 3) of row, first and last+1 position.
+    """(N,): P(this very segment is in the path), for `spans` (N, 3) of row, first and last+1 position.
 
     Positions count labelled ones. `member` (N, D) holds the tags of the segment's type; `continues` (D, D)
     the steps inside one segment, all others being boundaries.
@@ -277,4 +277,4 @@ def span_log_probability(
     position = after.clamp(max=packed.on.shape[1] - 1)
     rest = logsumexp(boundary + (packed.emissions[row, position] + betas[row, position])[:, None, :], dim=2)
     total = logsumexp(mass + torch.where((after == length)[:, None], end, rest), dim=1)
-    return total - logsumexp(alphas[:, -1] + end, dim=1)[row]
+    return (total - logsumexp(alphas[:, -1] + end, dim=1)[row]).exp().clamp(max=1.0)  # as rounding may go beyond

@@ -1,4 +1,4 @@
-"""The scores of a batch, and what is not in its path space."""
+"""The scores of a batch, and what its path space excludes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+DEVICES_WITHOUT_FLOAT64 = {"mps"}
+
 Scores = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """Emissions (B, T, D), mask (B, T), transitions (D, D), start (D,) and end (D,), -inf where excluded."""
 
 
-class Illegal(NamedTuple):
+class ExcludedSteps(NamedTuple):
     """Which steps, starts and ends are not in the path space: (D, D), (D,), (D,) Boolean."""
 
     transitions: Tensor
@@ -19,36 +21,35 @@ class Illegal(NamedTuple):
     end: Tensor
 
 
-class Lattice(NamedTuple):
-    """The scores of a batch, as the layer has them, and what is illegal; see `reference`."""
+class LatticeScores(NamedTuple):
+    """The scores of a batch as the layer has them, and what is excluded; see `reference`."""
 
     emissions: Tensor
     mask: Tensor
     transitions: Tensor
     start: Tensor
     end: Tensor
-    illegal: Illegal | None = None
+    excluded: ExcludedSteps | None = None
 
-    def scores(self) -> Scores:
-        """What every recursion takes, in its order: -inf where a step, a start or an end is illegal."""
-        if self.illegal is None:
+    def exclude(self) -> Scores:
+        """What every recursion takes, in its order: -inf where a step, a start or an end is excluded."""
+        if self.excluded is None:
             return self[:5]
-        given = zip(self[2:5], self.illegal, strict=True)
-        transitions, start, end = (scores.masked_fill(out, -torch.inf) for scores, out in given)
+        pairs = zip(self[2:5], self.excluded, strict=True)
+        transitions, start, end = (scores.masked_fill(out, -torch.inf) for scores, out in pairs)
         return self.emissions, self.mask, transitions, start, end
 
-    def widened(self) -> Lattice:
-        """The same in double, where the device has it: masses are far apart from 1, and their ratios are not."""
-        return Lattice(*widen(self[:5]), self.illegal)
+    def widen(self) -> LatticeScores:
+        """The same in the widest precision: masses are far apart from 1, and their ratios are not."""
+        return LatticeScores(*widen(*self[:5]), self.excluded)
 
 
-def widen(scores: Scores) -> Scores:
-    """The scores in double, where the device has it."""
-    kind = wide(scores[0])
-    emissions, mask, transitions, start, end = scores
-    return emissions.to(kind), mask, transitions.to(kind), start.to(kind), end.to(kind)
+def widen(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Scores:
+    """The scores in the widest precision of their device."""
+    widest = widest_dtype(emissions)
+    return emissions.to(widest), mask, transitions.to(widest), start.to(widest), end.to(widest)
 
 
-def wide(tensor: Tensor) -> torch.dtype:
-    """Double, where the device has it."""
-    return torch.float32 if tensor.device.type == "mps" else torch.float64
+def widest_dtype(tensor: Tensor) -> torch.dtype:
+    """Double precision; single on a device that has no other."""
+    return torch.float32 if tensor.device.type in DEVICES_WITHOUT_FLOAT64 else torch.float64

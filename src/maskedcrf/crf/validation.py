@@ -1,21 +1,15 @@
-"""What callers give, checked at the door; and errors that say which row, position and tags were at fault."""
+"""What callers give, checked at the door."""
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from maskedcrf.crf import reference
-from maskedcrf.crf.functional import Reduced
-from maskedcrf.crf.scores import Lattice
-from maskedcrf.errors import ConstraintError, IllegalPathError, MaskedCRFError, ShapeError
+from maskedcrf.errors import ConstraintError, MaskedCRFError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices
 
@@ -83,7 +77,7 @@ def tags(given: Tensor, mask: Tensor) -> Tensor:
     return given.to(device=mask.device, dtype=torch.long)
 
 
-def narrow(emissions: Tensor, allowed: Tensor) -> Tensor:
+def apply_allowed(emissions: Tensor, allowed: Tensor) -> Tensor:
     """Emissions that are -inf where a tag is not allowed."""
     tensor(allowed, "allowed")
     if allowed.shape != emissions.shape:
@@ -93,13 +87,13 @@ def narrow(emissions: Tensor, allowed: Tensor) -> Tensor:
     return emissions.masked_fill(~allowed.to(emissions.device), -torch.inf)
 
 
-def scale(emissions: Tensor, weights: Tensor) -> Tensor:
+def apply_weights(emissions: Tensor, weights: Tensor) -> Tensor:
     """Emissions times the weight of their tag; what is excluded stays so, whatever the weight."""
     excluded = emissions == -torch.inf
     return (emissions.masked_fill(excluded, 0) * weights).masked_fill(excluded, -torch.inf)
 
 
-def fixed_values(rules: Constraints, weights: Sequence[float] | Tensor | None) -> dict[str, Tensor | None]:
+def rule_buffers(rules: Constraints, weights: Sequence[float] | Tensor | None) -> dict[str, Tensor | None]:
     """What a layer never learns: its rules and its class weights, on the CPU."""
     illegal = {"illegal": rules.legal, "illegal_start": rules.start, "illegal_end": rules.end}
     values = {name: torch.from_numpy(~legal) for name, legal in illegal.items()}
@@ -152,149 +146,3 @@ def _triple(span: Any, row: int) -> Sequence[Any]:
     if not (listed and isinstance(span[0], _WHOLE) and isinstance(span[1], _WHOLE)):
         raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")
     return span[:3]  # type: ignore[no-any-return]
-
-
-class Notice(NamedTuple):
-    """A number in the host's memory that a GPU writes when it comes to it; nobody has to wait for it or to copy it."""
-
-    value: Tensor
-    """(), float64."""
-    bits: NDArray[np.int64]
-    """(1,), the same memory."""
-
-    @property
-    def arrived(self) -> bool:
-        """Whether it has been written since it was handed out."""
-        return bool(self.bits[0] != _AWAITED)
-
-
-_AWAITED = 0x7FF8_6D61_736B_6564
-"""A NaN that no computation ends in."""
-_free: list[Notice] = []
-"""Kept for the whole process, since a device may still write when nobody cares any more."""
-
-
-def notice_from(results: Tensor) -> Notice | None:
-    """Room for a number from the device of `results`; none on the CPU, which is looked at at once, or in a graph."""
-    if torch.compiler.is_compiling() or not results.is_cuda or torch.cuda.is_current_stream_capturing():
-        return None
-    if not _free:
-        block = torch.empty(64, dtype=torch.float64, pin_memory=True)
-        bits = block.numpy().view(np.int64)
-        _free.extend(Notice(block[n], bits[n : n + 1]) for n in range(0, 64, 2))  # each at a multiple of 16 bytes
-    notice = _free.pop()
-    notice.bits[0] = _AWAITED
-    return notice
-
-
-class Pending:
-    """Raises where a row has no legal path or an illegal gold path.
-
-    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so a notice of
-    every result is looked at in a later call, as CUDA's own errors are.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Any, ...]] = deque()
-
-    def check(
-        self,
-        results: Tensor,
-        lattice: Lattice,
-        tags: Tensor | None,
-        constraints: Constraints,
-        *,
-        reduced: Reduced | None = None,
-        notice: Notice | None = None,
-    ) -> None:
-        """Look at `results` (B,), which must be finite; what they were `reduced` to tells sooner, where it is known."""
-        if torch.compiler.is_compiling():
-            return
-        telling = _plain(results if reduced is None else reduced.total)
-        if not results.is_cuda:
-            if not _all_finite(telling) and not results.isfinite().all():
-                explain(results, lattice, tags, constraints)
-            return
-        if (notice := notice or notice_from(results)) is None:
-            return
-        self.look()
-        if reduced is None or not reduced.noticed:
-            notice.value.copy_(telling.sum(dtype=torch.float64), non_blocking=True)
-        if lattice.emissions.requires_grad:
-            lattice = lattice._replace(emissions=lattice.emissions.detach())
-        self._waiting.append((notice, _plain(results), lattice, tags, constraints))
-
-    def look(self) -> None:
-        """Look at the notices that have arrived: after waiting for a result, at its own too."""
-        while self._waiting and self._waiting[0][0].arrived:
-            notice, *rest = self._waiting.popleft()
-            _free.append(notice)
-            if not _all_finite(notice.value) and not rest[0].isfinite().all():
-                explain(*rest)
-
-    def __deepcopy__(self, memo: Any) -> Pending:
-        return Pending()  # what is under way on a device belongs to the layer that asked
-
-    def __reduce__(self) -> tuple[type[Pending], tuple[()]]:
-        return Pending, ()
-
-
-def _plain(values: Tensor) -> Tensor:
-    """The values without what they came from, of which nothing must be kept alive."""
-    return values.detach() if values.requires_grad else values
-
-
-def _all_finite(values: Tensor) -> bool:
-    """In one small kernel or none; large ones may overflow, so that a no is to be looked at again."""
-    return math.isfinite((values.sum() if values.ndim else values).item())
-
-
-def explain(results: Tensor, lattice: Lattice, tags: Tensor | None, constraints: Constraints) -> None:
-    """Raise the error that names the first row at fault: what, where, and what to do."""
-    row = int((~results.isfinite()).cpu().nonzero()[0])
-    emissions, mask, transitions, start, end = (part.detach().cpu() for part in lattice.scores())
-    positions = mask[row].nonzero().squeeze(1)
-    scores = emissions[row, positions]
-    spoilt = (scores.isnan() | (scores == torch.inf)).any(1).nonzero()
-    if len(spoilt):
-        raise IllegalPathError(
-            f"row {row}, position {int(positions[spoilt[0]])}: emissions are NaN or infinite; look at the encoder"
-        )
-    if not all((part.isfinite() | (part == -torch.inf)).all() for part in (transitions, start, end)):
-        raise IllegalPathError(
-            "the transition scores are NaN or infinite: has training diverged? Lower its rate or clip gradients"
-        )
-    if tags is not None:
-        _explain_gold(row, scores, tags[row].cpu()[positions], positions, constraints)
-    one_row = (emissions[row : row + 1].double(), mask[row : row + 1])
-    if reference.log_partition(*one_row, transitions.double(), start.double(), end.double()).isfinite().all():
-        raise IllegalPathError(
-            f"row {row}: scores are too large for {emissions.dtype}; use float64, or scale them down"
-        )
-    raise IllegalPathError(
-        f"row {row}: no legal path over its {len(positions)} labelled positions; "
-        f"widen `allowed` there, or the constraint's start and end"
-    )
-
-
-def _explain_gold(row: int, scores: Tensor, gold: Tensor, positions: Tensor, constraints: Constraints) -> None:
-    names = constraints.tags
-    for tag, position in zip(gold.tolist(), positions.tolist(), strict=True):
-        if not 0 <= tag < len(names):
-            remedy = ": pass mask=tags != -100" if tag == reference.PAD else ""
-            known = f"ids run from 0 to {len(names) - 1}"
-            raise IllegalPathError(f"row {row}, position {position}: {tag} is no tag id, {known}{remedy}")
-    forbidden = scores.gather(1, gold[:, None]).squeeze(1) == -torch.inf
-    if forbidden.any():
-        at = int(forbidden.nonzero()[0])
-        place = f"row {row}, position {int(positions[at])}"
-        raise IllegalPathError(
-            f"{place}: gold tag {names[gold[at]]} is not in the allowed set; widen `allowed` there or correct the label"
-        )
-    for step, before, after in constraints.violations(gold.tolist()):
-        at = int(positions[min(step, len(positions) - 1)])
-        rules = constraints.scheme.name if constraints.scheme else "the constraint"
-        raise IllegalPathError(
-            f"row {row}, position {at}: gold steps from {before or 'the start'} to {after or 'the end'}, "
-            f"which {rules} forbids; repair or drop the sentence"
-        )

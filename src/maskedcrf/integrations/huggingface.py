@@ -98,7 +98,7 @@ class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ig
     def _init_weights(self, module: nn.Module) -> None:
         """Draw the weights that a checkpoint lacks; write the rules, which no checkpoint holds."""
         if isinstance(module, MaskedCRF):
-            module.restore_rules()
+            module.reset_rule_buffers()
         loaded = any(getattr(parameter, "_is_hf_initialized", False) for parameter in module.parameters(recurse=False))
         if isinstance(module, nn.Linear | MaskedCRF) and not loaded:
             module.reset_parameters()

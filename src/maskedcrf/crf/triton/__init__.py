@@ -3,12 +3,25 @@
 from maskedcrf.crf.triton.launch import (
     backward,
     empty_saved,
+    entropy,
     forward,
     loss_and_gradients,
     marginals,
     nbest,
     sample,
+    span_probability,
     viterbi,
 )
 
-__all__ = ["backward", "empty_saved", "forward", "loss_and_gradients", "marginals", "nbest", "sample", "viterbi"]
+__all__ = [
+    "backward",
+    "empty_saved",
+    "entropy",
+    "forward",
+    "loss_and_gradients",
+    "marginals",
+    "nbest",
+    "sample",
+    "span_probability",
+    "viterbi",
+]

@@ -15,15 +15,13 @@ from torch import Tensor
 
 from maskedcrf.crf import reference
 from maskedcrf.crf.reference import PAD, Paths
-from maskedcrf.crf.scores import Illegal
+from maskedcrf.crf.scores import ExcludedSteps, widen, widest_dtype
 from maskedcrf.crf.triton import gradient_kernels, path_kernels, scan_kernels, wide_scan_kernels
 
 RESIDENT = 64
 """Up to this many tags the transitions stay in registers."""
 WARPS = {16: 1, 32: 1, 64: 4}
 """Warps of a scan, by its width."""
-TAKES_EXCLUSIONS = True
-"""These functions may be given what is illegal, as `Lattice` has it, after the scores."""
 BLOCK = 2048
 """Numbers that a program of `gradient_kernels.fold` reads at a time."""
 ASKED, SUM, MEAN = 0, 1, 2
@@ -55,12 +53,11 @@ def forward(
     transitions: Tensor,
     start: Tensor,
     end: Tensor,
-    illegal: Illegal | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(B,): log Z less the score of `tags`, or log Z without them; and what `backward` needs to be given."""
     losses, saved = emissions.new_empty(len(emissions)), empty_saved(emissions)
     if len(emissions):
-        given = _given(emissions, tags, mask, transitions, start, end, illegal)
+        given = _given(emissions, tags, mask, transitions, start, end)
         _scan(given, losses, saved, _after(saved, emissions))
     return losses, saved
 
@@ -81,15 +78,15 @@ def _given(
     transitions: Tensor,
     start: Tensor,
     end: Tensor,
-    illegal: Illegal | None = None,
+    excluded: ExcludedSteps | None = None,
 ) -> Given:
-    if illegal is not None and emissions.shape[2] > RESIDENT:  # read at every step, not once: excluded beforehand
-        parts = zip((transitions, start, end), illegal, strict=True)
-        (transitions, start, end), illegal = (part.masked_fill(out, -torch.inf) for part, out in parts), None
-    gold, outs = mask if tags is None else tags, (mask, mask, mask) if illegal is None else illegal
+    if excluded is not None and emissions.shape[2] > RESIDENT:  # read at every step, not once: excluded beforehand
+        parts = zip((transitions, start, end), excluded, strict=True)
+        (transitions, start, end), excluded = (part.masked_fill(out, -torch.inf) for part, out in parts), None
+    gold, outs = mask if tags is None else tags, (mask, mask, mask) if excluded is None else excluded
     tensors = [one.contiguous() for one in (emissions, gold, mask, transitions, start, end, *outs)]
     kind = (emissions.get_device(), *[one.dtype for one in tensors]) if _aligned(*tensors) else None
-    return Given(tuple(tensors), tags is not None, illegal is not None, kind)
+    return Given(tuple(tensors), tags is not None, excluded is not None, kind)
 
 
 def _aligned(*tensors: Tensor) -> bool:
@@ -167,28 +164,28 @@ def loss_and_gradients(
     transitions: Tensor,
     start: Tensor,
     end: Tensor,
-    illegal: Illegal | None,
+    excluded: ExcludedSteps | None,
     *,
     mean: bool,
-    notice: Tensor | None = None,
+    flag: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Gradients]]:
     """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
 
-    What is illegal is excluded. The emissions' gradient takes the place of the backward scan's masses, which nobody
-    needs afterwards; all but the last launch is done here. The sum or mean goes to `notice` as well, a float64 that may
+    The emissions' gradient takes the place of the backward scan's masses, which nobody
+    needs afterwards; all but the last launch is done here. The sum or mean goes to `flag` as well, a float64 that may
     lie in the host's own memory.
     """
     losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
     gradients = _empty_gradients(emissions, transitions, start, end)
     if len(emissions) == 0:
-        if notice is not None:
-            notice.zero_()
+        if flag is not None:
+            flag.zero_()
         return reduced.fill_(torch.nan if mean else 0.0), losses, lambda _: Gradients(*map(torch.zero_, gradients))
-    given = _given(emissions, tags, mask, transitions, start, end, illegal)
+    given = _given(emissions, tags, mask, transitions, start, end, excluded)
     saved = emissions.new_empty(_regions_size(emissions), dtype=torch.float64)
     after = gradients.emissions
     _scan(given, losses, saved, after)
-    sums = reduced, saved.new_empty(()) if notice is None else notice
+    sums = reduced, saved.new_empty(()) if flag is None else flag
     partials = _shares(given, losses, saved, after, out=after, even=MEAN if mean else SUM, sums=sums)
 
     def finish(upstream: Tensor) -> Gradients:
@@ -290,18 +287,28 @@ def _launch(
         _compiled[key] = compiled
 
 
+def entropy(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+    """(B,): entropy of the path distribution, in plain torch on the device."""
+    return reference.entropy(*widen(emissions, mask, transitions, start, end)).to(emissions.dtype)
+
+
 def viterbi(
-    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, illegal: Illegal | None = None
+    emissions: Tensor,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    excluded: ExcludedSteps | None = None,
 ) -> Paths:
     """Tags (B, T) and score (B,) of the best legal path; of equals, the one with the lowest ids from the end."""
     rows, length, size = emissions.shape
     tags = torch.empty((rows, length), dtype=torch.int64, device=emissions.device)
-    scores = emissions.new_empty(rows)
+    scores = emissions.new_empty(rows, dtype=widest_dtype(emissions))
     if rows == 0:
         return Paths(tags, scores)
     smallest = torch.uint8 if size <= 256 else torch.int16
     pointers = torch.empty((rows, length, size), dtype=smallest, device=emissions.device)
-    (one, _, *others), _, masked, kind = _given(emissions, None, mask, transitions, start, end, illegal)
+    (one, _, *others), _, masked, kind = _given(emissions, None, mask, transitions, start, end, excluded)
     results, width = (tags, scores, pointers), _width(size)
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "pad": PAD, "masked": masked}
@@ -317,7 +324,7 @@ def viterbi(
 
 def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int) -> Paths:
     """Tags (B, k, T) and scores (B, k) of the k best legal paths, in plain torch on the device."""
-    return reference.nbest(emissions, mask, transitions, start, end, k)
+    return reference.nbest(*widen(emissions, mask, transitions, start, end), k)
 
 
 def sample(
@@ -346,6 +353,20 @@ def sample(
                 num_warps=1 if size <= 128 else 4,
             )
     return tags
+
+
+def span_probability(
+    emissions: Tensor,
+    mask: Tensor,
+    transitions: Tensor,
+    start: Tensor,
+    end: Tensor,
+    spans: Tensor,
+    member: Tensor,
+    continues: Tensor,
+) -> Tensor:
+    """(N,): P(this very segment is in the path), for `spans` (N, 3), in plain torch on the device."""
+    return reference.span_probability(*widen(emissions, mask, transitions, start, end), spans, member, continues)
 
 
 def _width(size: int) -> int:

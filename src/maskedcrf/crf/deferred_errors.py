@@ -1,0 +1,216 @@
+"""Errors that name the row, the position and the tags at fault; on a GPU they come with a later call."""
+
+from __future__ import annotations
+
+import math
+import sys
+import weakref
+from collections import deque
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from maskedcrf.crf import reference
+from maskedcrf.crf.scores import LatticeScores
+from maskedcrf.errors import IllegalPathError
+from maskedcrf.tags.constraints import Constraints
+
+
+class HostFlag(NamedTuple):
+    """A number in the host's memory that a GPU writes when it comes to it; nobody has to wait for it or to copy it."""
+
+    value: Tensor
+    """(), float64."""
+    bits: NDArray[np.int64]
+    """(1,), the same memory."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it has been written since it was handed out."""
+        return bool(self.bits[0] != _NOT_WRITTEN)
+
+
+_NOT_WRITTEN = 0x7FF8_6D61_736B_6564
+"""A NaN that no computation ends in."""
+_flag_pool: list[HostFlag] = []
+"""Kept for the whole process, since a device may still write when nobody cares any more."""
+
+
+def new_host_flag(results: Tensor) -> HostFlag | None:
+    """A flag for the device of `results`; none on the CPU, which is looked at at once, or in a graph."""
+    if torch.compiler.is_compiling() or not results.is_cuda or torch.cuda.is_current_stream_capturing():
+        return None
+    try:
+        flag = _flag_pool.pop()  # in one step, as another thread may take the last one
+    except IndexError:
+        flag, *others = _allocate_flags()
+        _flag_pool.extend(others)
+    flag.bits[0] = _NOT_WRITTEN
+    return flag
+
+
+def _allocate_flags() -> list[HostFlag]:
+    """32 flags in memory that the device can write to, each at a multiple of 16 bytes."""
+    block = torch.empty(64, dtype=torch.float64, pin_memory=torch.cuda.is_available())
+    bits = block.numpy().view(np.int64)
+    return [HostFlag(block[n], bits[n : n + 1]) for n in range(0, 64, 2)]
+
+
+class _Deferred(NamedTuple):
+    """A result that is still to be looked at, and what an error about it would name."""
+
+    flag: HostFlag
+    results: Tensor
+    scores: LatticeScores
+    tags: Tensor | None
+    constraints: Constraints
+
+
+class DeferredErrors:
+    """Raises where a row has no legal path or an illegal gold path.
+
+    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so the device
+    writes a flag that a later call looks at: errors come late, as CUDA's own do. What the last call of a layer left
+    behind is said on stderr when the layer goes or the process ends.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Deferred] = deque()
+        weakref.finalize(self, _report_last, self._waiting)
+
+    def check_or_defer(
+        self,
+        results: Tensor,
+        scores: LatticeScores,
+        tags: Tensor | None,
+        constraints: Constraints,
+        *,
+        total: Tensor | None = None,
+        flag: HostFlag | None = None,
+    ) -> None:
+        """Raise unless `results` (B,) are finite, now or when the device has written a flag.
+
+        Who has their `total` saves a sum, and who has had it written to a `flag`, a copy.
+        """
+        if torch.compiler.is_compiling():
+            return
+        if not results.is_cuda:
+            raise_unless_finite(results.detach() if total is None else total, results, scores, tags, constraints)
+            return
+        if flag is None and (flag := new_host_flag(results)):
+            flag.value.copy_(results.detach().sum(dtype=torch.float64), non_blocking=True)
+        if flag:
+            self.defer(flag, results, scores, tags, constraints)
+
+    def defer(
+        self,
+        flag: HostFlag,
+        results: Tensor,
+        scores: LatticeScores,
+        tags: Tensor | None,
+        constraints: Constraints,
+    ) -> None:
+        """Leave `results` to a later call, for which the device is writing their sum or mean to `flag`."""
+        self.raise_arrived()
+        # Detached: nothing that they were computed from must be kept alive.
+        scores = scores._replace(emissions=scores.emissions.detach())
+        self._waiting.append(_Deferred(flag, results.detach(), scores, tags, constraints))
+
+    def raise_arrived(self) -> None:
+        """Look at the flags that are written: after waiting for a result, at its own too."""
+        _raise_arrived(self._waiting)
+
+    def __deepcopy__(self, memo: Any) -> DeferredErrors:
+        return DeferredErrors()  # what is under way on a device belongs to the layer that asked
+
+    def __reduce__(self) -> tuple[type[DeferredErrors], tuple[()]]:
+        return DeferredErrors, ()
+
+
+def _raise_arrived(waiting: deque[_Deferred]) -> None:
+    while waiting:
+        try:
+            found = waiting.popleft()  # before it is looked at, so that no other thread looks at the same one
+        except IndexError:
+            return
+        if not found.flag.is_written:
+            waiting.appendleft(found)
+            return
+        total = found.flag.value.clone()
+        _flag_pool.append(found.flag)
+        raise_unless_finite(total, *found[1:])
+
+
+def _report_last(waiting: deque[_Deferred]) -> None:
+    """Say on stderr what nobody is left to catch."""
+    if not waiting or torch.cuda._is_in_bad_fork():  # a forked child has no part in what its parent asked the device
+        return
+    try:
+        if waiting[-1].results.is_cuda:
+            torch.cuda.synchronize(waiting[-1].results.device)
+        _raise_arrived(waiting)
+    except IllegalPathError as error:
+        sys.stderr.write(f"maskedcrf: the last call of a layer failed: {error}\n")
+
+
+def raise_unless_finite(
+    total: Tensor, results: Tensor, scores: LatticeScores, tags: Tensor | None, constraints: Constraints
+) -> None:
+    """Raise what explains `results` (B,) unless they are finite, which their `total` mostly tells in one step."""
+    # A large sum may overflow, so that a no is to be looked at again.
+    if not math.isfinite((total.sum() if total.ndim else total).item()) and not results.isfinite().all():
+        raise_for_row(results, scores, tags, constraints)
+
+
+def raise_for_row(results: Tensor, scores: LatticeScores, tags: Tensor | None, constraints: Constraints) -> None:
+    """Raise the error that names the first row at fault: what, where, and what to do."""
+    row = int((~results.isfinite()).cpu().nonzero()[0])
+    emissions, mask, transitions, start, end = (part.detach().cpu() for part in scores.exclude())
+    positions = mask[row].nonzero().squeeze(1)
+    emitted = emissions[row, positions]
+    spoilt = (emitted.isnan() | (emitted == torch.inf)).any(1).nonzero()
+    if len(spoilt):
+        raise IllegalPathError(
+            f"row {row}, position {int(positions[spoilt[0]])}: emissions are NaN or infinite; look at the encoder"
+        )
+    if not all((part.isfinite() | (part == -torch.inf)).all() for part in (transitions, start, end)):
+        raise IllegalPathError(
+            "the transition scores are NaN or infinite: has training diverged? Lower its rate or clip gradients"
+        )
+    if tags is not None:
+        _raise_for_gold(row, emitted, tags[row].cpu()[positions], positions, constraints)
+    one_row = (emissions[row : row + 1].double(), mask[row : row + 1])
+    if reference.log_partition(*one_row, transitions.double(), start.double(), end.double()).isfinite().all():
+        raise IllegalPathError(
+            f"row {row}: scores are too large for {emissions.dtype}; use float64, or scale them down"
+        )
+    raise IllegalPathError(
+        f"row {row}: no legal path over its {len(positions)} labelled positions; "
+        f"widen `allowed` there, or the constraint's start and end"
+    )
+
+
+def _raise_for_gold(row: int, emitted: Tensor, gold: Tensor, positions: Tensor, constraints: Constraints) -> None:
+    names = constraints.tags
+    for tag, position in zip(gold.tolist(), positions.tolist(), strict=True):
+        if not 0 <= tag < len(names):
+            remedy = ": pass mask=tags != -100" if tag == reference.PAD else ""
+            known = f"ids run from 0 to {len(names) - 1}"
+            raise IllegalPathError(f"row {row}, position {position}: {tag} is no tag id, {known}{remedy}")
+    forbidden = emitted.gather(1, gold[:, None]).squeeze(1) == -torch.inf
+    if forbidden.any():
+        at = int(forbidden.nonzero()[0])
+        place = f"row {row}, position {int(positions[at])}"
+        raise IllegalPathError(
+            f"{place}: gold tag {names[gold[at]]} is not in the allowed set; widen `allowed` there or correct the label"
+        )
+    for step, before, after in constraints.violations(gold.tolist()):
+        at = int(positions[min(step, len(positions) - 1)])
+        rules = constraints.scheme.name if constraints.scheme else "the constraint"
+        raise IllegalPathError(
+            f"row {row}, position {at}: gold steps from {before or 'the start'} to {after or 'the end'}, "
+            f"which {rules} forbids; repair or drop the sentence"
+        )
