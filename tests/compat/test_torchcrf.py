@@ -111,3 +111,40 @@ def test_the_same_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="reduction must be one of"), warnings.catch_warnings():
         CRF(2)(torch.zeros(1, 1, 2), torch.zeros(1, 1, dtype=torch.long), reduction="foo")
     assert repr(CRF(2)).startswith("CRF(num_tags=2")
+
+
+def test_time_first_is_the_same_in_every_method_with_batch_and_time_swapped() -> None:
+    emissions, tags, mask = _batch()
+    square = torch.randn(3, 3, 5, dtype=torch.float64)  # as many sequences as positions: no shape tells them apart
+    layer = MaskedCRF(Constraints.free("01234")).double()
+    time_first, batch_first = (CRF(5, batch_first=swapped).double() for swapped in (False, True))
+    for crf in (time_first, batch_first):
+        crf.load_state_dict(layer.state_dict())
+    for given, on, gold in ((emissions, mask, tags), (square, torch.ones(3, 3, dtype=torch.bool), tags[:3])):
+        allowed = torch.rand(given.shape) < 0.7
+        allowed[..., 0] = True
+        rows, row_mask, row_gold = given.transpose(0, 1), on.T, gold.T
+        row_allowed = allowed.transpose(0, 1)
+        for ask in (MaskedCRF.log_partition, MaskedCRF.entropy, MaskedCRF.illegal_mass, MaskedCRF.decode):
+            expected = ask(layer, rows, row_mask)
+            name = ask.__name__
+            assert _equal(getattr(time_first, name)(given, on), expected)
+            assert _equal(getattr(batch_first, name)(rows, row_mask), expected)
+        assert time_first.nbest(given, on, k=2, allowed=allowed) == layer.nbest(
+            rows, row_mask, k=2, allowed=row_allowed
+        )
+        for found, expected in (
+            (time_first.log_prob(given, gold, on), layer.log_prob(rows, row_gold, row_mask)),
+            (time_first.partial_loss(given, allowed, on), layer.partial_loss(rows, row_allowed, row_mask)),
+            (time_first.marginals(given, on).transpose(0, 1), layer.marginals(rows, row_mask)),
+            (time_first.decode_tensor(given, on, pad=-1).T, layer.decode_tensor(rows, row_mask, pad=-1)),
+            (batch_first.marginals(rows, row_mask), layer.marginals(rows, row_mask)),
+        ):
+            assert torch.equal(found, expected)
+        generators = [torch.Generator().manual_seed(1) for _ in range(2)]
+        drawn = time_first.sample(given, on, n=2, generator=generators[0])
+        assert torch.equal(drawn.transpose(0, 2), layer.sample(rows, row_mask, n=2, generator=generators[1]))
+
+
+def _equal(found: object, expected: object) -> bool:
+    return torch.equal(found, expected) if isinstance(found, torch.Tensor) else found == expected

@@ -279,3 +279,13 @@ def test_alive_tags_are_those_that_some_segmentation_uses(scheme: str, data: st.
     else:
         with pytest.raises(ConstraintError, match="no legal path"):
             Constraints.from_scheme(tags, scheme)
+
+
+def test_rules_of_two_schemes_belong_to_neither_whichever_comes_first() -> None:
+    tags = ["O", "I-X"]
+    io, iob1 = (Constraints.from_scheme(tags, scheme) for scheme in ("IO", "IOB1"))
+    assert (io & iob1) == (iob1 & io)
+    assert (io & iob1).scheme is (iob1 & io).scheme is None
+    assert (io & Constraints.from_scheme(tags, "IO")).scheme == Scheme.get("IO")
+    with pytest.raises(ConstraintError, match="know no scheme, or combine two"):
+        _ = (io & iob1).matrices

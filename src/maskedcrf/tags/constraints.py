@@ -129,17 +129,21 @@ class Constraints:
         return cls.from_arrays(tags, np.ones((len(tags), len(tags)), dtype=bool))
 
     def __and__(self, other: Constraints) -> Constraints:
-        """Paths legal under both; the tags must be the same, in the same order."""
+        """Paths legal under both; the tags must be the same, in the same order.
+
+        Two schemes may read the same path as different segments, so the rules of both together belong to neither.
+        """
         if self.tags != other.tags:
             raise ConstraintError(
                 f"cannot combine constraints over different tags, or in another order: {self.tags} and {other.tags}"
             )
+        schemes = {self.scheme, other.scheme} - {None}
         return Constraints(
             self.tags,
             self.legal & other.legal,
             self.start & other.start,
             self.end & other.end,
-            self.scheme or other.scheme,
+            schemes.pop() if len(schemes) == 1 else None,
         )
 
     def forbid(self, pairs: Iterable[tuple[str | None, str | None]]) -> Constraints:
@@ -176,7 +180,9 @@ class Constraints:
     def matrices(self) -> TagMatrices:
         """The scheme's matrices for these tags, which say where segments begin and end."""
         if self.scheme is None:
-            raise ConstraintError("these constraints know no scheme, so no segments: build them with from_scheme")
+            raise ConstraintError(
+                "these constraints know no scheme, or combine two, so no segments: build them with from_scheme"
+            )
         return self.scheme.matrices(self.tags)
 
     def violations(self, path: Sequence[int]) -> list[tuple[int, str | None, str | None]]:
