@@ -31,8 +31,17 @@ _WORTH_HALVING = 12_000_000
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's threads, and one of them may have held the lock."""
+    global _pools_lock
+    _pools_lock = threading.Lock()
+    _pools.clear()
+
+
 if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_pools.clear)  # threads do not survive one
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Patience(event.Listener):  # type: ignore[misc]

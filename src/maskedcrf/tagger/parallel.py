@@ -6,6 +6,7 @@ products, and cores that share each of these mostly wait for each other.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -22,6 +23,15 @@ from maskedcrf.encoders.part import Features
 from maskedcrf.tagger.model import TaggerModel, to_device
 
 _thread_count_lock = Lock()
+
+
+def _renew_lock() -> None:
+    global _thread_count_lock
+    _thread_count_lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_renew_lock)  # a thread that held it is not in the child
 
 
 class Batch(NamedTuple):
