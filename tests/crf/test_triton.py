@@ -16,7 +16,7 @@ from maskedcrf.errors import IllegalPathError
 if not torch.cuda.is_available():
     pytest.skip("the GPU kernels need a CUDA device", allow_module_level=True)
 
-gpu = pytest.importorskip("maskedcrf.crf.triton", reason="the GPU kernels need Triton")
+gpu = pytest.importorskip("maskedcrf.crf.triton.launch", reason="the GPU kernels need Triton")
 
 pytestmark = pytest.mark.gpu
 

@@ -100,9 +100,9 @@ class Kernels(Protocol):
 
 if TYPE_CHECKING:  # mypy holds every backend against the protocol here
     from maskedcrf.crf import cpu, matmul
-    from maskedcrf.crf import triton as gpu
+    from maskedcrf.crf.triton import launch
 
-    _KERNELS: tuple[Kernels, ...] = (matmul, cpu, gpu)
+    _KERNELS: tuple[Kernels, ...] = (matmul, cpu, launch)
 
 
 class Backend(NamedTuple):
@@ -123,7 +123,7 @@ BACKENDS = {
     "reference": Backend("reference (torch)", "reference"),
     "plain": Backend("plain (torch)", "matmul"),
     "cpu": Backend("cpu (numba)", "cpu", "numba", "cpu"),
-    "gpu": Backend("gpu (Triton)", "triton", "triton", "cuda", any_number_of_tags=False, takes_exclusions=True),
+    "gpu": Backend("gpu (Triton)", "triton.launch", "triton", "cuda", any_number_of_tags=False, takes_exclusions=True),
 }
 MANY_TAGS = 1024
 """A program on a GPU has at most 1024 threads."""

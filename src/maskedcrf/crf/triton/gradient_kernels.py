@@ -134,20 +134,9 @@ def reduce(reduced, notice, losses, rows, weight, even: tl.constexpr):
 
 @triton.jit(do_not_specialize=["programs", "rows", "length"])
 def fold(
-    partials,
-    d_transitions,
-    d_start,
-    d_end,
-    upstream,
-    d_emissions,
-    programs,
-    rows,
-    length,
-    size: tl.constexpr,
-    many: tl.constexpr,
-    cells: tl.constexpr,
-    scaled: tl.constexpr,
-):
+    partials, d_transitions, d_start, d_end, upstream, d_emissions, programs, rows, length,
+    size: tl.constexpr, many: tl.constexpr, cells: tl.constexpr, scaled: tl.constexpr,
+):  # fmt: skip
     """Sums the partials, always in the same order, into the three gradients.
 
     With `scaled`, all are multiplied by the number `upstream`, and so is `d_emissions`: by the programs behind those

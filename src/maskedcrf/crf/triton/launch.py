@@ -1,7 +1,8 @@
 """The recursions of `reference` as Triton kernels: few launches, no waiting for the device, safe in a CUDA graph.
 
 Scores come in float32 or float64; the recursions are exact to float64 for scores of any range (see `scan_kernels`).
-Gradients are summed in a fixed order, so the same input gives the same bits.
+Gradients are summed in a fixed order, so the same input gives the same bits. What is asked for rarely is answered by
+`matmul`, on the device.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ import torch
 import triton
 from torch import Tensor
 
-from maskedcrf.crf import reference
+from maskedcrf.crf.matmul import entropy as entropy
+from maskedcrf.crf.matmul import nbest as nbest
+from maskedcrf.crf.matmul import sample as sample
+from maskedcrf.crf.matmul import span_probability as span_probability
 from maskedcrf.crf.reference import PAD, Paths
-from maskedcrf.crf.scores import ExcludedSteps, widen, widest_dtype
+from maskedcrf.crf.scores import ExcludedSteps, widest_dtype
 from maskedcrf.crf.triton import gradient_kernels, path_kernels, scan_kernels, wide_scan_kernels
 
 RESIDENT = 64
@@ -287,11 +291,6 @@ def _launch(
         _compiled[key] = compiled
 
 
-def entropy(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    """(B,): entropy of the path distribution, in plain torch on the device."""
-    return reference.entropy(*widen(emissions, mask, transitions, start, end)).to(emissions.dtype)
-
-
 def viterbi(
     emissions: Tensor,
     mask: Tensor,
@@ -320,53 +319,6 @@ def viterbi(
         tensors = (one, *others[:4], *results, scratch)
         _launch(path_kernels.viterbi_wide, (rows, 1, 1), kind, tensors, (length,), width // 32, constants)
     return Paths(tags, scores)
-
-
-def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int) -> Paths:
-    """Tags (B, k, T) and scores (B, k) of the k best legal paths, in plain torch on the device."""
-    return reference.nbest(*widen(emissions, mask, transitions, start, end), k)
-
-
-def sample(
-    emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, uniforms: Tensor
-) -> Tensor:
-    """Tags (B, n, T) of n paths drawn from the distribution; `uniforms` (B, n, T) in [0, 1) decide the draws."""
-    rows, length, size = emissions.shape
-    # Masses are saved in the emissions' type, and a draw depends on their last bits.
-    _, saved = forward(emissions.double(), None, mask, transitions, start, end)
-    tags = torch.empty(uniforms.shape, dtype=torch.int64, device=emissions.device)
-    if tags.numel():
-        with torch.cuda.device_of(emissions):
-            path_kernels.sample[(rows, uniforms.shape[1])](
-                saved,
-                mask.contiguous(),
-                transitions.contiguous(),
-                end.contiguous(),
-                uniforms.contiguous(),
-                tags,
-                rows,
-                length,
-                uniforms.shape[1],
-                size=size,
-                width=_width(size),
-                pad=PAD,
-                num_warps=1 if size <= 128 else 4,
-            )
-    return tags
-
-
-def span_probability(
-    emissions: Tensor,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
-    spans: Tensor,
-    member: Tensor,
-    continues: Tensor,
-) -> Tensor:
-    """(N,): P(this very segment is in the path), for `spans` (N, 3), in plain torch on the device."""
-    return reference.span_probability(*widen(emissions, mask, transitions, start, end), spans, member, continues)
 
 
 def _width(size: int) -> int:

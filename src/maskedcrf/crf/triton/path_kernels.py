@@ -1,4 +1,4 @@
-"""Triton kernels that pick paths: Viterbi with its back-trace, and sampling from saved forward masses."""
+"""Triton kernels for the best path: Viterbi with its back-trace."""
 
 # mypy: ignore-errors
 # The bodies are Triton's language, not Python's: types are the compiler's business.
@@ -6,7 +6,7 @@
 import triton
 import triton.language as tl
 
-from maskedcrf.crf.triton.scan_kernels import NONE, ROW, extent, finite, legal, power, regions, split, unpack
+from maskedcrf.crf.triton.scan_kernels import NONE, extent, legal
 
 
 @triton.jit
@@ -52,23 +52,9 @@ def trace(score, closing, tags, scores, mask, pointers, first, last, row, size: 
 
 @triton.jit(do_not_specialize=["length"])
 def viterbi(
-    emissions,
-    mask,
-    transitions,
-    start,
-    end,
-    illegal,
-    illegal_start,
-    illegal_end,
-    tags,
-    scores,
-    pointers,
-    length,
-    size: tl.constexpr,
-    width: tl.constexpr,
-    pad: tl.constexpr,
-    masked: tl.constexpr,
-):
+    emissions, mask, transitions, start, end, illegal, illegal_start, illegal_end, tags, scores, pointers,
+    length, size: tl.constexpr, width: tl.constexpr, pad: tl.constexpr, masked: tl.constexpr,
+):  # fmt: skip
     """The best path of one row per program, transitions in registers; width is size rounded up."""
     row = tl.program_id(0)
     line = row.to(tl.int64) * length
@@ -125,21 +111,9 @@ def best_of(states, transitions, index, chunk: tl.constexpr, size: tl.constexpr,
 
 @triton.jit(do_not_specialize=["length"])
 def viterbi_wide(
-    emissions,
-    mask,
-    transitions,
-    start,
-    end,
-    tags,
-    scores,
-    pointers,
-    scratch,
-    length,
-    size: tl.constexpr,
-    width: tl.constexpr,
-    chunk: tl.constexpr,
-    pad: tl.constexpr,
-):
+    emissions, mask, transitions, start, end, tags, scores, pointers, scratch,
+    length, size: tl.constexpr, width: tl.constexpr, chunk: tl.constexpr, pad: tl.constexpr,
+):  # fmt: skip
     """`viterbi` with the transitions read a few rows at a time; `scratch` holds (B, 2, D) scores."""
     row = tl.program_id(0)
     line = row.to(tl.int64) * length
@@ -174,59 +148,3 @@ def viterbi_wide(
         seen = following
     blank(tags, mask, length, pad, 512)
     trace(score, closing, tags, scores, mask, pointers, first, last, row, size)
-
-
-@triton.jit
-def draw(mantissa, exponent, uniform, index):
-    """The tag at which the running sum of the masses first passes the uniform share of all."""
-    weight = mantissa * power(exponent - finite(tl.max(exponent, 0)))
-    passed = (tl.cumsum(weight, 0) > uniform * tl.sum(weight, 0)) & (weight > 0)
-    drawn = tl.min(tl.where(passed, index, 32767), 0)
-    return tl.where(drawn == 32767, 0, drawn)
-
-
-@triton.jit(do_not_specialize=["rows", "length", "draws"])
-def sample(
-    saved,
-    mask,
-    transitions,
-    end,
-    uniforms,
-    tags,
-    rows,
-    length,
-    draws,
-    size: tl.constexpr,
-    width: tl.constexpr,
-    pad: tl.constexpr,
-):
-    """One drawn path per program, from its last tag back; positions count labelled ones in `uniforms`."""
-    row = tl.program_id(0)
-    line = row.to(tl.int64) * length
-    path = (row.to(tl.int64) * draws + tl.program_id(1)) * length
-    mask += line
-    tags += path
-    uniforms += path
-    index = tl.arange(0, width)
-    inside = index < size
-    _, _, exponents, masses = regions(saved, rows, length, size, tl.float64)
-    summary = saved + row.to(tl.int64) * ROW
-    first = tl.load(summary + 1).to(tl.int32)
-    last = tl.load(summary + 2).to(tl.int32)
-    number = tl.load(summary + 3).to(tl.int32)
-    blank(tags, mask, length, pad, 512)
-    tag = first * 0
-    onward = tl.load(end + index, mask=inside, other=NONE)
-    for passed in range(0, last - first + 1):
-        position = last - passed
-        if tl.load(mask + position) != 0:
-            number -= 1
-            here = (line + position) * size + index
-            steps, shifts = split(onward)
-            mass = tl.load(masses + here, mask=inside, other=0.0)
-            mantissa, exponent = unpack(mass, tl.load(exponents + here, mask=inside, other=0))
-            mantissa, exponent = mantissa * steps, exponent + shifts
-            which = tl.where(position == last, length - 1, number)
-            tag = draw(mantissa, exponent, tl.load(uniforms + which), index)
-            tl.store(tags + position, tag.to(tl.int64))
-            onward = tl.load(transitions + index * size + tag, mask=inside, other=NONE)
