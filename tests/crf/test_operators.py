@@ -183,3 +183,18 @@ def test_operators_keep_to_what_they_declare_in_single_precision_too(backend: st
     operation = getattr(torch.ops.maskedcrf, operator).default
     result = torch.library.opcheck(operation, arguments, test_utils=("test_schema", "test_faketensor"))
     assert set(result.values()) == {"SUCCESS"}
+
+
+@pytest.mark.parametrize("answer", ["marginals", "entropy"])
+def test_compiled_answers_have_the_gradients_of_the_others(crf: MaskedCRF, answer: str) -> None:
+    emissions, _, mask = _batch(torch.float64)
+    emissions.requires_grad_()
+    crf.double()
+
+    def ask(given: torch.Tensor) -> torch.Tensor:
+        return getattr(crf, answer)(given, mask).square().sum()
+
+    (expected,) = torch.autograd.grad(ask(emissions), emissions)
+    compiled = torch.compile(ask, fullgraph=True, backend="aot_eager")
+    (found,) = torch.autograd.grad(compiled(emissions), emissions)
+    torch.testing.assert_close(found, expected)

@@ -15,35 +15,30 @@ from maskedcrf.crf.scores import ExcludedSteps
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
 
-class Kernels(Protocol):
-    """The functions of a fast backend, which is a module.
+_Gradients = tuple[Tensor, Tensor, Tensor, Tensor]
+_Best = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Paths]
+_Answer = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
-    Scores come in the order of `reference`, -inf where excluded. Every sum over paths is computed in the widest
-    precision of the device, whatever comes in; masked positions are never read; what is excluded has no mass, and a
-    gradient of exactly 0. `matmul` is the shortest example.
+
+class Kernels(Protocol):
+    """The functions of a fast backend, which is a module; `matmul` is the shortest.
+
+    Scores come in the order of `reference`, emissions, mask, transitions, start, end, and are -inf where excluded. Sums
+    over paths are computed in the widest precision of the device, whatever comes in. Masked positions are never read.
+    What is excluded has no mass, and a gradient of exactly 0.
     """
 
-    def forward(
-        self, emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, /
-    ) -> tuple[Tensor, Tensor]:
-        """(B,): log Z - score of `tags`, or log Z without tags; and one tensor that `backward` needs."""
+    @property
+    def forward(self) -> Callable[[Tensor, Tensor | None, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Emissions, tags, mask, ... to log Z - score of the tags, or log Z (B,); and one tensor for `backward`."""
 
-    def empty_saved(self, emissions: Tensor, /) -> Tensor:
-        """A tensor like the one that `forward` saves, for compilers, which only ask for its shape."""
+    @property
+    def empty_saved(self) -> Callable[[Tensor], Tensor]:
+        """Emissions to a tensor like the one that `forward` saves: compilers ask for its shape."""
 
-    def backward(
-        self,
-        upstream: Tensor,
-        saved: Tensor,
-        emissions: Tensor,
-        tags: Tensor | None,
-        mask: Tensor,
-        transitions: Tensor,
-        start: Tensor,
-        end: Tensor,
-        /,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
+    @property
+    def backward(self) -> Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor, Tensor], _Gradients]:
+        """Upstream (B,), saved, emissions, tags, mask, ... to gradients of emissions, transitions, start and end."""
 
     def loss_and_gradients(
         self,
@@ -64,38 +59,29 @@ class Kernels(Protocol):
         The scores come as they are; the steps in `excluded` are left out here. The sum or mean also goes to `flag`.
         """
 
-    def marginals(self, emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, /) -> Tensor:
-        """(B, T, D): P(tag at position); zero where not labelled."""
+    @property
+    def marginals(self) -> _Answer:
+        """Scores to P(tag at position) (B, T, D); zero where not labelled."""
 
-    def entropy(self, emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, /) -> Tensor:
-        """(B,): log Z less the expected score of a path."""
+    @property
+    def entropy(self) -> _Answer:
+        """Scores to log Z less the expected score of a path (B,)."""
 
-    def viterbi(self, emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, /) -> Paths:
-        """Tags (B, T) and score (B,) of the best path; of equals, the one with the lowest ids from the end."""
+    @property
+    def viterbi(self) -> _Best:
+        """Scores to the best path; of equals, the one with the lowest ids from the end."""
 
-    def nbest(
-        self, emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int, /
-    ) -> Paths:
-        """Tags (B, k, T) and scores (B, k) of the k best paths; score -inf where there are fewer."""
+    @property
+    def nbest(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int], Paths]:
+        """Scores and k to the k best paths (B, k, T); score -inf where there are fewer."""
 
-    def sample(
-        self, emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, uniforms: Tensor, /
-    ) -> Tensor:
-        """Tags (B, n, T) of n paths drawn from the distribution as `uniforms` (B, n, T) decide."""
+    @property
+    def sample(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """Scores and uniforms (B, n, T) to n paths drawn as these decide (B, n, T)."""
 
-    def span_probability(
-        self,
-        emissions: Tensor,
-        mask: Tensor,
-        transitions: Tensor,
-        start: Tensor,
-        end: Tensor,
-        spans: Tensor,
-        member: Tensor,
-        continues: Tensor,
-        /,
-    ) -> Tensor:
-        """(N,): P(this very segment is in the path), as `reference.span_probability`."""
+    @property
+    def span_probability(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """Scores, spans, member, continues to P(this very segment is in the path) (N,); see `reference`."""
 
 
 if TYPE_CHECKING:  # mypy holds every backend against the protocol here
