@@ -14,7 +14,6 @@ from maskedcrf.crf.reference import Paths
 from maskedcrf.crf.scores import ExcludedSteps
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
-
 _Gradients = tuple[Tensor, Tensor, Tensor, Tensor]
 _Best = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Paths]
 _Answer = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
