@@ -149,19 +149,19 @@ def test_a_description_that_is_no_object_is_refused(text: str, tmp_path: Path) -
 def test_an_encoder_that_is_not_complete_is_refused(files: dict[str, str], tmp_path: Path) -> None:
     text = json.dumps({**json.loads(DESCRIPTION.to_json()), "files": files})
     with pytest.raises(OnnxFileError, match="the encoder's files are not complete or not sound"):
-        OnnxTagger.load(write(tmp_path / "model.onnx", model(text)))
+        OnnxTagger.load(write(tmp_path / "model.onnx", model(text)), trusted=True)
 
 
 def test_a_graph_with_other_inputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OnnxFileError, match="its inputs and outputs are not those of a maskedcrf model"):
-        OnnxTagger.load(write(tmp_path / "model.onnx", model()))
+        OnnxTagger.load(write(tmp_path / "model.onnx", model()), trusted=True)
 
 
 def test_a_graph_that_onnxruntime_refuses_is_refused_in_one_line(tmp_path: Path) -> None:
     made = model()
     made.graph.node[0].op_type = "Nonsense"
     with pytest.raises(OnnxFileError, match="onnxruntime refuses it") as caught:
-        OnnxTagger.load(write(tmp_path / "model.onnx", made))
+        OnnxTagger.load(write(tmp_path / "model.onnx", made), trusted=True)
     assert "\n" not in str(caught.value)
 
 

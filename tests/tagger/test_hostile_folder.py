@@ -20,9 +20,8 @@ from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError
 from maskedcrf.tagger import Tagger
-from maskedcrf.tagger.folder import MAX_TAGS
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tags.constraints import Constraints
+from maskedcrf.tags.constraints import MAX_TAGS, Constraints
 
 Change = Callable[[Path], object]
 LOADS = 100

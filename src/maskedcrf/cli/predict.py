@@ -57,6 +57,9 @@ def run(
         float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
     ] = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "cpu",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
+    ] = False,
     output: Output = "-",
 ) -> None:
     """Tag text, columns or JSON lines with a trained model; output has as many tags as there are tokens.
@@ -83,7 +86,7 @@ def run(
         raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
     if shape is OutputFormat.text and nbest:
         raise typer.BadParameter("marked text has no room for n-best paths: say --format jsonl")
-    tagger = _tagger(model, device)
+    tagger = _tagger(model, device, trust=trust)
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
     texts = (_words(given) for given in inputs if not isinstance(given, DocumentMark))
     asked: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
@@ -101,12 +104,12 @@ def _has_colours() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _tagger(model: Path, device: str) -> Tagger | OnnxTagger:
+def _tagger(model: Path, device: str, *, trust: bool) -> Tagger | OnnxTagger:
     """The model of a folder, or of an ONNX file, for which torch need not be installed."""
     if model.suffix == ".onnx":
         from maskedcrf.onnx.tagger import OnnxTagger
 
-        return OnnxTagger.load(model)
+        return OnnxTagger.load(model, trusted=trust)
     from maskedcrf.tagger import Tagger
 
     return Tagger.load(model, device=device)

@@ -76,13 +76,16 @@ def crf_model(transitions: Floats, start: Floats, end: Floats) -> Any:
     import onnx
 
     model = onnx.parser.parse_model(_GRAPH)
-    constants = {name: onnx.numpy_helper.from_array(value, name) for name, value in _constants(transitions, start, end)}
+    constants = {
+        name: onnx.numpy_helper.from_array(value, name) for name, value in crf_constants(transitions, start, end)
+    }
     model.graph.initializer.extend(constants.values())
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
-def _constants(transitions: Floats, start: Floats, end: Floats) -> list[tuple[str, NDArray[Any]]]:
+def crf_constants(transitions: Floats, start: Floats, end: Floats) -> list[tuple[str, NDArray[Any]]]:
+    """The constants of the graph by name, from the scores of D tags, -inf where illegal."""
     size = len(start)
     steps = np.full((size + 1, size + 1), -np.inf)  # [to, from], so that the reductions run along memory
     steps[:size, :size] = transitions.T

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from maskedcrf.evaluation.counts import count
 from maskedcrf.files import atomic_file
 from maskedcrf.onnx.crf_graph import IR_VERSION, OPSET, append_crf, crf_model
 from maskedcrf.onnx.file import KEY, LARGEST, Description
+from maskedcrf.onnx.graph_check import digest_rules
 from maskedcrf.onnx.layers import SMALL_TABLE, OnnxLSTM, in_8_bits
 from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger.folder import refuse_own_scheme
@@ -70,9 +71,15 @@ def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
             "stay as they are; leave --int8 out"
         )
     encoder = _encoder_model(model)
-    append_crf(encoder, crf_model(*scores_of(model.crf)))
+    transitions, start, end = scores_of(model.crf)
+    append_crf(encoder, crf_model(transitions, start, end))
     _tidy(encoder)
-    encoder.metadata_props.add(key=KEY, value=_description(tagger, int8=int8).to_json())
+    encoder.metadata_props.add(
+        key=KEY,
+        value=replace(
+            _description(tagger, int8=int8), digest=digest_rules(tagger.tags, (transitions, start, end))
+        ).to_json(),
+    )
     write_file(encoder, path)
     return path
 

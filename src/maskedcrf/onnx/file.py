@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from maskedcrf.errors import MaskedCRFError
+from maskedcrf.onnx.protobuf import DamagedError, fields
+from maskedcrf.tags.constraints import MAX_TAGS
 from maskedcrf.tags.scheme import Scheme
 
 KEY = "maskedcrf"
@@ -34,7 +36,6 @@ _INNER: dict[str, dict[int, str]] = {
     "sparse": {1: "tensor", 2: "tensor"},
 }
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
-_FIXED = {1: 8, 5: 4}
 
 
 _KINDS: dict[str, Any] = {
@@ -43,6 +44,7 @@ _KINDS: dict[str, Any] = {
     "prefix_last": bool,
     "int8": bool,
     "signature": str | None,
+    "digest": str | None,
     "first_character": bool,
 }
 
@@ -67,6 +69,8 @@ class Description:
     files: dict[str, str]
     signature: str | None = None
     first_character: bool = False
+    digest: str | None = None
+    """Of the tags and the rules in the graph; files of older versions have none."""
 
     def to_json(self) -> str:
         """The text that goes into the file."""
@@ -88,15 +92,11 @@ def read(path: Path) -> tuple[bytes, Description]:
     content = path.read_bytes()
     try:
         entries = dict(_entries(content))
-    except _DamagedError as error:
+    except DamagedError as error:
         raise OnnxFileError(f"{path}: {error}") from error
     if KEY not in entries:
         raise OnnxFileError(f"{path}: not an ONNX file of maskedcrf (no description in it); make one with export")
     return content, _description(entries[KEY], path)
-
-
-class _DamagedError(Exception):
-    """What is wrong with the bytes."""
 
 
 def _entries(content: bytes) -> Iterator[tuple[str, str]]:
@@ -106,62 +106,27 @@ def _entries(content: bytes) -> Iterator[tuple[str, str]]:
     while waiting:
         kind, message, depth = waiting.pop()
         if depth > DEEPEST:
-            raise _DamagedError("graphs within graphs within graphs; refused")
+            raise DamagedError("graphs within graphs within graphs; refused")
         if kind == "entry":
             yield _entry(message)
             continue
-        for number, value in _fields(message):
+        for number, value in fields(message):
             seen += 1
             if seen > MOST_FIELDS:
-                raise _DamagedError("more parts than any model has; refused")
+                raise DamagedError("more parts than any model has; refused")
             if kind == "tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value)):
-                raise _DamagedError("weights lie in another file, which is never read; export writes one file")
+                raise DamagedError("weights lie in another file, which is never read; export writes one file")
             inner = _INNER.get(kind, {}).get(number)
             if inner and isinstance(value, memoryview):
                 waiting.append((inner, value, depth + (inner == "graph")))
 
 
 def _entry(message: memoryview) -> tuple[str, str]:
-    fields = {number: bytes(value) for number, value in _fields(message) if isinstance(value, memoryview)}
+    found = {number: bytes(value) for number, value in fields(message) if isinstance(value, memoryview)}
     try:
-        return fields.get(1, b"").decode(), fields.get(2, b"").decode()
+        return found.get(1, b"").decode(), found.get(2, b"").decode()
     except UnicodeDecodeError as error:
-        raise _DamagedError("metadata that are no text") from error
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Number and value of each field of a protobuf message."""
-    at, end = 0, len(message)
-    while at < end:
-        key, at = _varint(message, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(message, at)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            size, at = _varint(message, at)
-        elif kind in _FIXED:
-            size = _FIXED[kind]
-        else:
-            raise _DamagedError("not an ONNX file")
-        if at + size > end:
-            raise _DamagedError("cut short or no ONNX file; fetch it again or export the model again")
-        yield key >> 3, message[at : at + size]
-        at += size
-
-
-def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= len(message):
-            raise _DamagedError("cut short or no ONNX file; fetch it again or export the model again")
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-    raise _DamagedError("not an ONNX file")
+        raise DamagedError("metadata that are no text") from error
 
 
 def _description(text: str, path: Path) -> Description:
@@ -188,4 +153,4 @@ def _sound(description: Description) -> bool:
     if not all(isinstance(value, _KINDS.get(name, str)) for name, value in values.items()):
         return False
     texts = (*description.tags, *description.files, *description.files.values())
-    return bool(description.tags) and all(isinstance(text, str) for text in texts)
+    return 0 < len(description.tags) <= MAX_TAGS and all(isinstance(text, str) for text in texts)

@@ -20,8 +20,12 @@ from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.onnx import file
 from maskedcrf.onnx.features import Features
 from maskedcrf.onnx.file import Description, OnnxFileError
+from maskedcrf.onnx.graph_check import GraphError, check_graph, digest_rules
+from maskedcrf.onnx.protobuf import DamagedError
+from maskedcrf.onnx.session import TRY_SECONDS, open_session, run_within
 from maskedcrf.tagger.fixed_tags import FixedTags
 from maskedcrf.tagger.prediction import Prediction, RankedPath
+from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.segments import encode, read_paths
 
 OUTPUTS = ["tags", "log_probability"]
@@ -60,11 +64,19 @@ class OnnxTagger:
         self._features = Features(description.files)
 
     @classmethod
-    def load(cls, path: str | Path, *, threads: int | None = None) -> OnnxTagger:
-        """The tagger of a file that `maskedcrf export` wrote; `threads`, all cores by default, take a batch each."""
+    def load(cls, path: str | Path, *, threads: int | None = None, trusted: bool = False) -> OnnxTagger:
+        """The tagger of a file that `maskedcrf export` wrote.
+
+        Args:
+            path: the file.
+            threads: how many take a batch each; all cores by default.
+            trusted: take any operators and any amount of memory; without, only what maskedcrf exports itself.
+        """
         path = Path(path)
         content, description = file.read(path)
-        session = _session(content, path)
+        if not trusted:
+            _check(content, description, path)
+        session = open_session(content, path, trusted=trusted)
         try:
             tagger = cls(session, description, threads=threads or _cores())
             tagger._try_out()
@@ -127,15 +139,18 @@ class OnnxTagger:
             answers = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
             yield from (answers[place] for place in range(len(buffer)))
 
-    def paths(self, sentences: Sequence[Sentence]) -> Paths:
-        """The best legal path of each sentence, all in one run."""
+    def paths(self, sentences: Sequence[Sentence], *, seconds: float | None = None) -> Paths:
+        """The best legal path of each sentence, all in one run, which may take so many seconds."""
         arrays = self._features.prepare(sentences)
         try:
-            found = Paths(*self.session.run(OUTPUTS, arrays))
+            run = self.session.run if seconds is None else partial(run_within, self.session, seconds=seconds)
+            found = Paths(*run(OUTPUTS, arrays))
         except Exception as error:  # onnxruntime's errors have no common base of their own
             told = str(error).splitlines()[0]
             raise OnnxFileError(f"onnxruntime cannot run it ({told}); split the text, or export it again") from error
         on = found.tags[arrays["mask"]] if found.tags.shape == arrays["mask"].shape else np.array([-1])
+        if np.isnan(found.log_probability).any():
+            raise OnnxFileError("the file gives probabilities that are no numbers; export the model again")
         lost = np.isneginf(found.log_probability)
         if ((on < 0) | (on >= len(self.tags))).any() and not lost.any():
             raise OnnxFileError("the file gives tags that do not exist; export the model again")
@@ -150,7 +165,7 @@ class OnnxTagger:
         outputs = [node.name for node in self.session.get_outputs()]
         if found != self._features.prepare([example]).keys() or outputs != OUTPUTS:
             raise OnnxFileError("its inputs and outputs are not those of a maskedcrf model; export it again")
-        self.paths([example])
+        self.paths([example, Sentence(("a", "b"))], seconds=TRY_SECONDS)
 
     def _answers(self, numbered: Sequence[tuple[int, Sentence]], *, ranked: bool) -> list[Prediction]:
         full = [(number, sentence) for number, sentence in numbered if sentence.tokens]
@@ -174,21 +189,18 @@ class OnnxTagger:
             yield Prediction(sentence, tags, tuple(row), None, ranks)
 
 
+def _check(content: bytes, description: Description, path: Path) -> None:
+    """The graph has our operators only, and its rules are those of the tags that the file says it has."""
+    try:
+        scheme, _ = description.schemes()
+        rules = Constraints.from_scheme(description.tags, scheme) if description.mask != "off" else None
+        scores = check_graph(content, rules, states=len(description.tags))
+    except (GraphError, DamagedError, MaskedCRFError) as error:
+        raise OnnxFileError(f"{path}: {error}") from error
+    if description.digest not in (None, digest_rules(description.tags, scores)):
+        raise OnnxFileError(f"{path}: its tags are not those it was exported with; export the model again")
+
+
 def _cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _session(content: bytes, path: Path) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("an ONNX file needs onnxruntime: pip install onnxruntime") from error
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # what fails is raised, too
-    # A batch on each core: many small products on several cores at once mostly wait for each other.
-    options.intra_op_num_threads = 1
-    try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors have no common base of their own
-        raise OnnxFileError(f"{path}: onnxruntime refuses it ({str(error).splitlines()[0]})") from error

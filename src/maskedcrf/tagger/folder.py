@@ -37,7 +37,7 @@ from maskedcrf.tagger.weights import (
     read_header,
     read_weights,
 )
-from maskedcrf.tags.constraints import Constraints, MaskMode
+from maskedcrf.tags.constraints import MAX_TAGS, Constraints, MaskMode
 from maskedcrf.tags.scheme import SCHEMES, Scheme
 
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
@@ -45,8 +45,6 @@ METRICS = "metrics.jsonl"
 """Of a tagger just trained: its history, one line an epoch. Written for people and plots, never read back."""
 OWN = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
 """What a model folder holds."""
-MAX_TAGS = 4096
-"""Rules over tags are tables of tags by tags, in memory and in every step: more would fill it."""
 LARGEST_JSON = 64 << 20
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 _RUNS_CODE = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")

@@ -18,6 +18,10 @@ MaskMode = Literal["train", "decode", "off"]
 """Where a CRF keeps to its constraints: in training and decoding, in decoding only, nowhere."""
 
 
+MAX_TAGS = 4096
+"""Of a model that is saved or loaded: rules are tables of tags by tags, in memory and in every step."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Constraints:
     """Which tag paths are legal. Combine two with `&`; exclude more transitions with `forbid`.

@@ -1,0 +1,58 @@
+"""Protobuf messages as bytes, field by field: enough to look into an ONNX file before a library does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_FIXED = {1: 8, 5: 4}
+
+
+class DamagedError(Exception):
+    """What is wrong with the bytes."""
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Number and value of each field of a protobuf message."""
+    at, end = 0, len(message)
+    while at < end:
+        key, at = varint(message, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(message, at)
+            yield key >> 3, value
+            continue
+        if kind == 2:
+            size, at = varint(message, at)
+        elif kind in _FIXED:
+            size = _FIXED[kind]
+        else:
+            raise DamagedError("not an ONNX file")
+        if at + size > end:
+            raise DamagedError("cut short or no ONNX file; fetch it again or export the model again")
+        yield key >> 3, message[at : at + size]
+        at += size
+
+
+def varint(message: memoryview, at: int) -> tuple[int, int]:
+    """The number that begins here, and where the next one does."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(message):
+            raise DamagedError("cut short or no ONNX file; fetch it again or export the model again")
+        byte = message[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise DamagedError("not an ONNX file")
+
+
+def numbers(value: int | memoryview) -> list[int]:
+    """A repeated field of whole numbers, packed or not."""
+    if isinstance(value, int):
+        return [value]
+    found, at = list[int](), 0
+    while at < len(value):
+        number, at = varint(value, at)
+        found.append(number)
+    return found

@@ -1,0 +1,204 @@
+"""A graph of a stranger gives no illegal path, no NaN, and takes no time and memory that ours would not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx_models import TAGS, random_tagger  # noqa: E402
+
+from maskedcrf.errors import MaskedCRFError  # noqa: E402
+from maskedcrf.onnx.export import export  # noqa: E402
+from maskedcrf.onnx.file import KEY, OnnxFileError  # noqa: E402
+from maskedcrf.onnx.graph_check import CRF_NODES, OPERATORS  # noqa: E402
+from maskedcrf.onnx.tagger import OnnxTagger  # noqa: E402
+
+Change = Callable[[Any], object]
+NUMPY = onnx.numpy_helper
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tagger with words, characters and an LSTM, as a file."""
+    folder = tmp_path_factory.mktemp("exported")
+    return export(random_tagger("words", folder / "words"), folder / "model.onnx")
+
+
+def changed(source: Path, target: Path, change: Change) -> Path:
+    made = onnx.load(source)
+    change(made)
+    target.write_bytes(made.SerializeToString())
+    return target
+
+
+def described(change: Callable[[dict[str, Any]], object]) -> Change:
+    def apply(made: Any) -> None:
+        (entry,) = [entry for entry in made.metadata_props if entry.key == KEY]
+        description = json.loads(entry.value)
+        change(description)
+        entry.value = json.dumps(description)
+
+    return apply
+
+
+def tags(order: list[str], *, honest: bool) -> Change:
+    def apply(description: dict[str, Any]) -> None:
+        description["tags"] = order
+        if not honest:
+            description["digest"] = None
+
+    return described(apply)
+
+
+SWAPPED = [{"B": "I", "I": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in TAGS]
+OTHER_TYPES = [tag.replace("LOC", "X").replace("PER", "LOC").replace("X", "PER") for tag in TAGS]
+
+
+@pytest.mark.parametrize("honest", [True, False], ids=["with its digest", "without"])
+@pytest.mark.parametrize(
+    "order",
+    [TAGS[::-1], TAGS[1:] + TAGS[:1], SWAPPED, [*TAGS[:-1], TAGS[0]], TAGS[:-1]],
+    ids=["reversed", "rotated", "B and I swapped", "one twice", "one fewer"],
+)
+def test_tags_that_are_not_those_of_the_graph_are_refused(
+    exported: Path, tmp_path: Path, order: list[str], honest: bool
+) -> None:
+    path = changed(exported, tmp_path / "model.onnx", tags(order, honest=honest))
+    with pytest.raises(OnnxFileError) as refused:
+        OnnxTagger.load(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_tags_in_another_order_that_are_as_legal_are_found_by_the_digest(exported: Path, tmp_path: Path) -> None:
+    path = changed(exported, tmp_path / "model.onnx", tags(OTHER_TYPES, honest=True))
+    with pytest.raises(OnnxFileError, match="its tags are not those it was exported with"):
+        OnnxTagger.load(path)
+
+
+def test_nan_in_any_weight_is_refused(exported: Path, tmp_path: Path) -> None:
+    names = [one.name for one in onnx.load(exported).graph.initializer if NUMPY.to_array(one).dtype.kind == "f"]
+    assert len(names) > 10
+    for name in names:
+
+        def spoil(made: Any, name: str = name) -> None:
+            (tensor,) = [one for one in made.graph.initializer if one.name == name]
+            values = NUMPY.to_array(tensor).copy()
+            values.flat[-1] = np.nan
+            tensor.CopyFrom(NUMPY.from_array(values, name))
+
+        with pytest.raises(OnnxFileError, match="hold NaN or infinity") as refused:
+            OnnxTagger.load(changed(exported, tmp_path / "model.onnx", spoil))
+        assert "\n" not in str(refused.value)
+
+
+def node(operator: str, inputs: list[str], **attributes: Any) -> Change:
+    return lambda made: made.graph.node.insert(0, onnx.helper.make_node(operator, inputs, ["new"], **attributes))
+
+
+def constant_of_shape(made: Any) -> None:
+    made.graph.initializer.append(NUMPY.from_array(np.array([1 << 30]), "size"))
+    node("ConstantOfShape", ["size"])(made)
+
+
+def loop(made: Any) -> None:
+    parsed = onnx.parser.parse_graph("body (int64 i, bool on) => (bool on_after) { on_after = Identity (on) }")
+    made.graph.initializer.append(NUMPY.from_array(np.array(1 << 62), "rounds"))
+    node("Loop", ["rounds"], body=parsed)(made)
+
+
+def plain_operator_with_a_graph(made: Any) -> None:
+    parsed = onnx.parser.parse_graph("body (int64 i) => (int64 o) { o = Identity (i) }")
+    node("Identity", ["mask"], body=parsed)(made)
+
+
+def function(made: Any) -> None:
+    made.functions.append(onnx.helper.make_function("d", "f", ["a"], ["b"], [], [onnx.helper.make_opsetid("", 20)]))
+
+
+def other_search(made: Any) -> None:
+    (last,) = [one for one in made.graph.node if "last_tag" in one.output[0]]
+    last.op_type = "ArgMin"
+
+
+def infinite_step(made: Any) -> None:
+    (tensor,) = [one for one in made.graph.initializer if one.name == "crf.steps"]
+    steps = NUMPY.to_array(tensor).copy()
+    steps[0, 0] = np.inf
+    tensor.CopyFrom(NUMPY.from_array(steps, tensor.name))
+
+
+def other_constant(made: Any) -> None:
+    (tensor,) = [one for one in made.graph.initializer if one.name == "crf.stay"]
+    tensor.CopyFrom(NUMPY.from_array(NUMPY.to_array(tensor) * 0, tensor.name))
+
+
+HOSTILE: dict[str, tuple[Change, str]] = {
+    "a loop": (loop, "operator 'Loop'"),
+    "a large constant": (constant_of_shape, "ConstantOfShape of constants alone"),
+    "an operator of another domain": (node("Add", ["mask", "mask"], domain="com.microsoft"), "operator 'Add'"),
+    "an operator that only has a graph": (plain_operator_with_a_graph, "operator 'Identity'"),
+    "a function": (function, "operators of its own"),
+    "a search of its own": (other_search, "search for the best path in it is not that of maskedcrf"),
+    "an infinite step": (infinite_step, "infinite scores"),
+    "another constant": (other_constant, "constant 'stay' is not that"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_no_export_of_ours_has_is_refused_in_one_line(exported: Path, tmp_path: Path, name: str) -> None:
+    change, message = HOSTILE[name]
+    path = changed(exported, tmp_path / "model.onnx", change)
+    with pytest.raises(OnnxFileError, match=message) as refused:
+        OnnxTagger.load(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_the_user_trusts_may_have_any_operator(exported: Path, tmp_path: Path) -> None:
+    path = changed(exported, tmp_path / "model.onnx", node("HardSwish", ["emissions"]))
+    made = onnx.load(path)
+    made.graph.node.append(made.graph.node[0])
+    del made.graph.node[0]
+    path.write_bytes(made.SerializeToString())
+    with pytest.raises(OnnxFileError, match="not that of maskedcrf|HardSwish"):
+        OnnxTagger.load(path)
+    assert OnnxTagger.load(path, trusted=True).predict([["The"]]) == OnnxTagger.load(exported).predict([["The"]])
+
+
+def test_memory_is_bounded_whatever_the_graph_makes_of_its_input(exported: Path, tmp_path: Path) -> None:
+    def grow(made: Any) -> None:
+        made.graph.initializer.append(NUMPY.from_array(np.array([1 << 15] * 3), "sizes"))
+        made.graph.initializer.append(NUMPY.from_array(np.array([0]), "axis"))
+        nodes = [
+            onnx.helper.make_node("Cast", ["mask"], ["numbers"], to=onnx.TensorProto.FLOAT),
+            onnx.helper.make_node("ReduceSum", ["numbers"], ["one"], keepdims=0),
+            onnx.helper.make_node("Expand", ["one", "sizes"], ["large"]),
+            onnx.helper.make_node("ReduceMax", ["large"], ["largest"], keepdims=0),
+            onnx.helper.make_node("Add", ["own", "largest"], ["emissions"]),
+        ]
+        first = len(made.graph.node) - CRF_NODES
+        for number in range(first):
+            outputs = made.graph.node[number].output
+            outputs[:] = ["own" if name == "emissions" else name for name in outputs]
+        for number, one in enumerate(nodes):
+            made.graph.node.insert(first + number, one)
+
+    path = changed(exported, tmp_path / "model.onnx", grow)
+    with pytest.raises(MaskedCRFError, match="onnxruntime cannot run it"):
+        OnnxTagger.load(path)
+
+
+def test_the_list_of_operators_has_none_with_a_graph_inside() -> None:
+    schemas = {one.name: one for one in onnx.defs.get_all_schemas() if one.domain == ""}
+    graphs = (onnx.defs.OpSchema.AttrType.GRAPH, onnx.defs.OpSchema.AttrType.GRAPHS)
+    for name in OPERATORS:
+        assert not [one for one in schemas[name].attributes.values() if one.type in graphs], name
