@@ -81,9 +81,8 @@ def test_its_commands_work_one_after_another_in_an_empty_folder(
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
 
 
-@pytest.mark.parametrize(
-    "page", [*ROOT.glob("*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob(".github/**/*.md")], ids=lambda page: page.name
-)
-def test_links_outside_the_site_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def test_links_outside_the_site_lead_somewhere() -> None:
+    pages = [page for pattern in ("*.md", "examples/*.md", ".github/**/*.md") for page in ROOT.glob(pattern)]
+    targets = [(page, target) for page in pages for target in LINK.findall(page.read_text(encoding="utf-8"))]
+    assert len(targets) > 20
+    assert [(page.name, target) for page, target in targets if not (page.parent / target).exists()] == []
