@@ -7,7 +7,8 @@ BIN := .venv/bin
 # The demo needs the package alone; everything else needs the development set-up too.
 BASE := .venv/.base
 READY := .venv/.ready
-# Workers for the tests, a thread each; `make test WORKERS=0` runs them in one process.
+# Workers for the tests, a thread each, and each file to one of them, since its tests share what they set up;
+# `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
 PYTEST_ARGS ?=
 # Minutes after which `make paper-run` begins no further run.
@@ -20,7 +21,7 @@ demo: $(BASE) ## compare softmax, CRF and masked CRF on a built-in corpus, in un
 	@$(BIN)/python -m maskedcrf demo
 
 test: $(READY) ## every test that needs no GPU, no browser and no real corpus
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m "not gpu and not slow and not browser and not corpora" $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not gpu and not slow and not browser and not corpora" $(PYTEST_ARGS)
 
 check: $(READY) ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .

@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-m", "maskedcrf"]
 
 
 # What help can do without; each takes a tenth of a second or more to import.
-HEAVY = {"torch", "numpy", "numba", "pydantic", "safetensors", "transformers", "fastapi", "ray", "onnx", "onnxruntime"}
+HEAVY = {"torch", "numpy", "numba", "safetensors", "transformers", "fastapi", "ray", "onnx", "onnxruntime"}
 
 
 def test_help_imports_nothing_heavy():
