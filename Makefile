@@ -11,7 +11,7 @@ READY := .venv/.ready
 # `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
 PYTEST_ARGS ?=
-# Minutes after which `make paper-run` begins no further run.
+# Minutes after which `make paper-run` begins no further training.
 BUDGET ?= 5
 
 help: ## list the targets
@@ -33,12 +33,12 @@ bench: $(READY) ## time the layer and the scorer against peers
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.readme
 
-paper: $(READY) ## every table and figure of the paper from experiments/results, and the page docs/paper.md
+paper: $(READY) ## docs/paper.md, its tables and figures, from the results in experiments/results
 	@$(BIN)/python -m experiments.page
 
-# Small runs first, so that a CPU sees some end; MASKEDCRF_CORPORA and MASKEDCRF_ENCODERS name the folders.
-paper-run: $(READY) ## train what the results lack, beginning no run after BUDGET minutes
-	@$(BIN)/python -m experiments.run small edges main encoders combined bioes tenth bert level --budget $(BUDGET)
+# MASKEDCRF_CORPORA names the folder of the corpora.
+paper-run: $(READY) ## train what the results lack, beginning nothing after BUDGET minutes
+	@$(BIN)/python -m experiments.run small large more --budget $(BUDGET)
 
 docs: $(READY) ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
