@@ -14,7 +14,6 @@ import argparse
 import json
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -165,9 +164,7 @@ def _figures(tagger: Tagger, fit: Sequence[Sentence], test: Sequence[Sentence]) 
     crf = tagger.model.crf
     known = gold_examples(tagger.model, fit, scheme=BIO)
     held_out = gold_examples(tagger.model, test, scheme=BIO)
-    begun = time.perf_counter()
     lattice, found = fit_lattice(crf, known)
-    seconds = time.perf_counter() - begun
     scorer, batches, gold = LatticeScorer(crf), make_batches(held_out), [each.gold for each in held_out]
     best_tags = audit_best_tags(held_out, tagger.tags, tagger.scheme)
     tempered = scorer.base.divided_by(scorer.temperature([(scorer.base, make_batches(known))]))
@@ -180,7 +177,6 @@ def _figures(tagger: Tagger, fit: Sequence[Sentence], test: Sequence[Sentence]) 
         "fitted_on": len(known),
         "chosen": found.chosen,
         "cross_validated": by_recipe,
-        "fit_seconds": round(seconds, 1),
         "illegal": best_tags.illegal,
         "f1": {"retain": best_tags.retain.to_json(), "discard": best_tags.discard.to_json(), **f1},
         "calibration_error": {"mean softmax": best_tags.mean_softmax.error, **errors},

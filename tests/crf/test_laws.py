@@ -232,3 +232,11 @@ def test_no_probability_is_above_one_however_sums_are_rounded(backend: str) -> N
         assert shares.max() <= 1
         assert shares.min() > 1 - 1e-9
     assert max(log_prob for ((_, log_prob),) in crf.nbest(emissions, k=1)) <= 0
+
+
+def test_with_zero_transitions_the_emissions_and_the_rules_alone_decide():
+    crf = MaskedCRF(["O", "B-X", "I-X"], scheme="BIO").zero_transitions()
+    emissions = torch.tensor([[[0.0, 0.2, 1.0], [0.0, 0.1, 0.5]]])
+    # I-X may not come first: of the legal paths B-X I-X has 0.7, and the next best, O B-X, 0.1.
+    assert crf.decode(emissions) == [[1, 2]]
+    assert not any(bool(scores.any()) for scores in crf.parameters())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +86,12 @@ class MaskedCRF(nn.Module):
         self.reset_rule_buffers()
         for parameter in (self.start_transitions, self.end_transitions, self.transitions):
             nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def zero_transitions(self) -> Self:
+        """Set all transition scores to 0, so that the emissions and the rules alone decide; returns the layer."""
+        for parameter in (self.start_transitions, self.end_transitions, self.transitions):
+            nn.init.zeros_(parameter)
+        return self
 
     def reset_rule_buffers(self) -> None:
         """Restore the rules and the class weights, which `to_empty` leaves undefined."""
