@@ -24,6 +24,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from operator import ne
 from pathlib import Path
@@ -44,7 +45,7 @@ from maskedcrf.onnx.export import compare, export
 from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_batch_tokens
+from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_forward_tokens
 from maskedcrf.tags.constraints import Constraints
 
 RESULTS = Path(__file__).parent / "results" / "predict.json"
@@ -192,7 +193,7 @@ def pieces(tagger: Tagger, texts: list[str]) -> dict[str, Any]:
     """Word pieces of the texts, and with the padding that the Tagger leaves out: what no timer's noise touches."""
     encoder = tagger.model.encoder
     lengths = encoder.compute_lengths([to_sentence(text) for text in texts])
-    limit = default_batch_tokens(tagger.model)
+    limit = default_forward_tokens(tagger.model)
     batches = even_batches(lengths, size=MAX_BATCH_SENTENCES, tokens=limit, workers=torch.get_num_threads())
     padded = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)
     return {"in_the_texts": sum(lengths), "padded": padded, "batches": len(batches)}
@@ -208,7 +209,7 @@ def runs(
     for name, each in {**exported, "tagger": tagger}.items():
         found[name, "default"] = lambda each=each: each.predict(texts)
         for tokens in TOKENS:
-            found[name, f"tokens {tokens}"] = lambda each=each, tokens=tokens: each.predict(texts, batch_tokens=tokens)
+            found[name, f"tokens {tokens}"] = partial(each.predict, texts, forward_tokens=tokens)
     return found
 
 

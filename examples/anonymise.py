@@ -21,7 +21,7 @@ def small_tagger() -> Tagger:
         corpus.dev[:100],
         encoder={"words": 32, "characters": 16, "lstm_hidden": 32, "dropout": 0.1},
         optim={"head_rate": 1e-2, "crf_rate": 1e-2},
-        batch=8,
+        batch_sentences=8,
         epochs=3,
     )
 

@@ -21,7 +21,7 @@ def softmax_tagger() -> Tagger:
         mask="off",
         encoder={"words": 32, "lstm_hidden": 32, "dropout": 0.1},
         optim={"head_rate": 1e-2},
-        batch=8,
+        batch_sentences=8,
         epochs=3,
     )
 

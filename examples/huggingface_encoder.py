@@ -44,7 +44,7 @@ def main(encoder: str | None, output: Path) -> None:
         corpus.dev[:100],
         encoder={"transformer": encoder},
         epochs=4,
-        batch=16,
+        batch_sentences=16,
         optim={"encoder_rate": 1e-3, "crf_rate": 1e-2},  # 1e-4 and less suits weights that are not random
         device="cpu",
     )

@@ -11,11 +11,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from experiments.candidates import STARTS
 from experiments.command import command, parser_for
 from experiments.extra import corpus_of
-from experiments.grid import Run
+from experiments.grid import Run, as_named_now
 from experiments.run import policy_of, settings_of
 from experiments.tune import SEEDS
 
@@ -43,9 +44,13 @@ def make(name: str, options: argparse.Namespace) -> None:
     corpus, recipe = STARTS[name]
     known = corpus_of(corpus, options.corpora)
     settings = settings_of(Run(corpus, "tuned", "mcrf", SEEDS[0]), options.encoders, recipe)
-    reading = {"file_scheme": known.scheme, "gold": policy_of(known), "bar": False, "output": target}
+    reading: dict[str, Any] = {"file_scheme": known.scheme, "illegal_gold": policy_of(known), "progress": False}
     tagger = Tagger.train(
-        known.train[: options.sentences], known.dev[: options.sentences], **reading, **settings, overwrite=False
+        known.train[: options.sentences],
+        known.dev[: options.sentences],
+        output=target,
+        **reading,
+        **as_named_now(settings),
     )
     found = max(entry["dev"]["retain"]["f1"] for entry in tagger.history)
     print(f"{target}: dev F1 {found:.2f}", file=sys.stderr)

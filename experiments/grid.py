@@ -137,6 +137,13 @@ ENCODER_ABLATION = (
     "minilm+lstm2",
 )
 
+NAMES = {"batch": "batch_sentences", "average": "ema_decay", "start": "encoder_from", "gold": "illegal_gold"}
+
+
+def as_named_now(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of recorded trainings under the names they have in the package."""
+    return {NAMES.get(name, name): value for name, value in settings.items()}
+
 
 def main_runs(seeds: Sequence[int]) -> Iterator[Run]:
     """Tables of the main results: every corpus, all three heads."""

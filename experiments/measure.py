@@ -18,12 +18,12 @@ from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.evaluation.audit import audit
 from maskedcrf.evaluation.counts import count_sentences
+from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.model import to_device
 from maskedcrf.tags.scheme import SCHEMES
 from maskedcrf.tags.segments import convert, segments
 from maskedcrf.training.dataset import build_corpus
-from maskedcrf.training.distributed import choose_device
-from maskedcrf.training.random_state import own_randomness, seed_all
+from maskedcrf.training.random_state import preserve_rng, seed_all
 from maskedcrf.training.settings import Settings
 from maskedcrf.training.train import build_model
 
@@ -140,7 +140,7 @@ def initial_mass(
     """The illegal mass on test before the first step: of the model as its seed makes it."""
     chosen = Settings.of(settings)
     corpus = build_corpus(train, dev, None, chosen)
-    with own_randomness():
+    with preserve_rng():
         seed_all(chosen.seed, "model")
         model = build_model(corpus, chosen.resolved(len(corpus.sentences)))
     tagger = Tagger(model.to(choose_device(chosen.device)))

@@ -29,6 +29,7 @@ from experiments.grid import (
     OPEN,
     WITH_DEV,
     Run,
+    as_named_now,
     informative_order,
 )
 from experiments.store import RESULTS, finished, put
@@ -89,11 +90,12 @@ def _measured(run: Run, corpora: str, encoders: str) -> dict[str, Any]:
     train, dev = (corpus.train + corpus.dev, None) if run.encoder in WITH_DEV else (corpus.train, corpus.dev)
     train = train if run.share == 1 else part_of(train, run.share, seed=0)
     settings = settings_of(run, encoders)
-    reading = {"file_scheme": corpus.scheme, "gold": policy_of(corpus), "dev_fraction": 0}
+    reading = {"file_scheme": corpus.scheme, "illegal_gold": policy_of(corpus), "dev_fraction": 0}
+    told, settings = settings, as_named_now(settings)
     # CRF and MCRF start from the same weights: one of them says what both begin with.
     initial = initial_mass(train, dev, corpus.test, **reading, **settings) if run.head in ("softmax", "crf") else None
     started = time.perf_counter()
-    members = [Tagger.train(train, dev, bar=False, **reading, **settings | {"seed": seed}) for seed in run.seeds]
+    members = [Tagger.train(train, dev, progress=False, **reading, **settings | {"seed": seed}) for seed in run.seeds]
     tagger = together(members)
     seconds = time.perf_counter() - started
     return {
@@ -101,7 +103,7 @@ def _measured(run: Run, corpora: str, encoders: str) -> dict[str, Any]:
         "run": run.as_dict(),
         "signature": _signature(run, tagger),
         "version": __version__,
-        "settings": _without_paths(settings, encoders),
+        "settings": _without_paths(told, encoders),
         "seconds": round(seconds, 1),
         "sentences": {"train": len(train), "dev": len(dev or ()), "test": len(corpus.test)},
         "initial": {"illegal_mass": initial},

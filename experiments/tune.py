@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from experiments.candidates import CANDIDATES
 from experiments.command import command, minutes, parser_for, positive, workers
-from experiments.grid import CHOSEN_WHOLE, HeadName, Run
+from experiments.grid import CHOSEN_WHOLE, HeadName, Run, as_named_now
 from experiments.run import TUNED, corpus_of, policy_of, settings_of, tuned
 from maskedcrf.files import atomic_file
 
@@ -55,9 +55,8 @@ def dev_score(trial: Trial, options: argparse.Namespace) -> dict[str, Any]:
     given = corpus_of(corpus, options.corpora)
     run = Run(corpus, encoder, CHOSEN_BY.get(encoder, "crf"), trial.seed)
     settings = settings_of(run, options.encoders, json.loads(trial.settings))
-    tagger = Tagger.train(
-        given.train, given.dev, bar=False, file_scheme=given.scheme, gold=policy_of(given), **settings
-    )
+    reading: dict[str, Any] = {"file_scheme": given.scheme, "illegal_gold": policy_of(given), "progress": False}
+    tagger = Tagger.train(given.train, given.dev, **reading, **as_named_now(settings))
     best = max(tagger.history, key=lambda entry: entry["dev"]["retain"]["f1"])
     seconds = sum(entry["seconds"] for entry in tagger.history)
     return {"dev_f1": round(best["dev"]["retain"]["f1"], 3), "epoch": best["epoch"], "seconds": round(seconds, 1)}

@@ -33,7 +33,7 @@ def settings(folder: Path, *, context: int = 3, **encoder: Any) -> dict[str, Any
     return {
         "encoder": {"transformer": str(folder), "context": context, **encoder},
         "optim": rates,
-        "batch": 4,
+        "batch_sentences": 4,
         "epochs": 6,
         "device": "cpu",
     }

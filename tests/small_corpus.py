@@ -11,7 +11,7 @@ FRAMES = ["{PER} flew to {LOC} .", "{ORG} hired {PER} .", "the rain in {LOC} sto
 SMALL = {
     "encoder": {"words": 16, "lstm_hidden": 16, "dropout": 0.1},
     "optim": {"head_rate": 1e-2, "crf_rate": 1e-2},
-    "batch": 8,
+    "batch_sentences": 8,
     "epochs": 3,
     "device": "cpu",
 }

@@ -52,7 +52,7 @@ def slow_model(tmp_path_factory):
     """One that takes its time, so that there is a middle to be killed in."""
     folder = tmp_path_factory.mktemp("bulk") / "slow"
     settings = {**SMALL, "encoder": {"words": 64, "lstm_hidden": 256, "dropout": 0.0}, "epochs": 1}
-    Tagger.train(corpus(8), corpus(4, 1), output=folder, bar=False, **settings)
+    Tagger.train(corpus(8), corpus(4, 1), output=folder, progress=False, **settings)
     return folder
 
 

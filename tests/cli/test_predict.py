@@ -251,7 +251,7 @@ def test_tokens_are_cut_as_the_model_learnt_them(capsys, tmp_path):
     text = "".join(f"x{n} B-PER\ny{n} O\n\n" for n in range(30))
     (tmp_path / "train.conll").write_text(text)
     flags = ["--set", "data.first_character=true", "--set", "encoder.words=8", "--set", "encoder.lstm_hidden=8"]
-    rest = ["--set", "epochs=20", "--set", "batch=4", "--set", "patience=0"]
+    rest = ["--set", "epochs=20", "--set", "batch_sentences=4", "--set", "patience=0"]
     files = ["--train", str(tmp_path / "train.conll"), "--dev", str(tmp_path / "train.conll")]
     assert main(["train", *files, "-o", str(tmp_path / "model"), *flags, *rest]) == 0
     (tmp_path / "in.conll").write_text("x99 B-PER\ny77 O\n\n")

@@ -15,7 +15,7 @@ from maskedcrf.training.settings import Settings
 
 SMALL = """
 epochs = 1
-batch = 8
+batch_sentences = 8
 device = "cpu"
 [encoder]
 words = 8

@@ -32,7 +32,7 @@ def test_error_names_the_first_place_and_the_remedy() -> None:
     message = (
         r"^gold\.conll:6: sentence start -> I-A is illegal in BIO \(the first of 3 places\); "
         r"name the file's scheme if it is another \(--file-scheme; maskedcrf check shows which fit\), "
-        r"else choose a policy \(--gold repair or drop\), or correct the file$"
+        r"else choose a policy \(--illegal-gold repair or drop\), or correct the file$"
     )
     with pytest.raises(DataError, match=message):
         check_gold([GOOD, BAD], "BIO")

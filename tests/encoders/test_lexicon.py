@@ -130,7 +130,7 @@ def test_only_a_tagger_with_the_lexicon_knows_a_name_that_training_never_saw(tmp
 
     train = (sentences(cities[:5], True) + sentences(others[:5], False)) * 8
     unseen = sentences(cities[5:], True) + sentences(others[5:], False)
-    settings: dict[str, Any] = {"epochs": 15, "batch": 8, "device": "cpu", "bar": False, "patience": 0}
+    settings: dict[str, Any] = {"epochs": 15, "batch_sentences": 8, "device": "cpu", "progress": False, "patience": 0}
     small = {"words": 8, "lstm_hidden": 16, "dropout": 0.2}
     right = []
     for encoder in (small, {**small, "lexicon": str(tmp_path / "zh.npz")}):

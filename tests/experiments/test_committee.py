@@ -22,7 +22,7 @@ from maskedcrf.data.sentence import Sentence
 
 @pytest.fixture(scope="module")
 def members() -> list[Tagger]:
-    return [Tagger.train(corpus(24), corpus(6, seed=1), bar=False, **SMALL, seed=seed) for seed in (1, 2, 3)]
+    return [Tagger.train(corpus(24), corpus(6, seed=1), progress=False, **SMALL, seed=seed) for seed in (1, 2, 3)]
 
 
 def score_of_gold(tagger: Tagger, sentences: list[Sentence]) -> torch.Tensor:

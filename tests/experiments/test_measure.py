@@ -16,7 +16,7 @@ from maskedcrf.tags.scheme import SCHEMES
 
 
 def test_sentences_are_measured_among_their_neighbours(tmp_path: Path) -> None:
-    tagger = Tagger.train(documents(60), documents(20, 1), bar=False, **settings(tmp_path / "bert"))
+    tagger = Tagger.train(documents(60), documents(20, 1), progress=False, **settings(tmp_path / "bert"))
     test = documents(30, 2)
     assert measure(tagger, test, "BIO", "mcrf")["views"]["training"]["f1"] == tagger.evaluate(test).f1 == 100
     assert measure(tagger, test[::2], "BIO", "mcrf")["views"]["training"]["f1"] < 80
@@ -29,7 +29,7 @@ def test_the_counts_of_every_sentence_come_back_from_what_is_kept() -> None:
 
 
 def test_what_is_kept_of_every_sentence_adds_up_to_the_totals(tmp_path: Path) -> None:
-    tagger = Tagger.train(documents(12), documents(6, 1), bar=False, **settings(tmp_path / "bert") | {"epochs": 1})
+    tagger = Tagger.train(documents(12), documents(6, 1), progress=False, **settings(tmp_path / "bert") | {"epochs": 1})
     test = documents(9, 2)
     found = measure(tagger, test, "BIO", "mcrf")
     view = found["views"]["training"]
@@ -44,7 +44,7 @@ def test_an_open_mcrf_is_trained_and_read_without_rules_for_start_and_end_and_re
     run = Run("demo", "demo", OPEN, 1)
     small = {"encoder": {"words": 8, "lstm_hidden": 8}, "epochs": 2, "batch": 4, "dev_fraction": 0}
     with opened("BIO"):
-        tagger = Tagger.train(train, bar=False, file_scheme="BIO", **small, **run.training)
+        tagger = Tagger.train(train, progress=False, file_scheme="BIO", **small, **run.training)
         rules = tagger.model.crf.constraints
         assert rules.start.all()
         assert rules.end.all()

@@ -418,7 +418,7 @@ def test_in_eight_bits_too_a_sentence_gets_its_tags_alone_or_in_any_batch(
     tried = sentences(range(1, 65))
     alone = [small.predict([tokens])[0].tags for tokens in tried]
     for batch in (64, 300, 10_000):
-        assert [answer.tags for answer in small.predict(tried, batch_tokens=batch)] == alone
+        assert [answer.tags for answer in small.predict(tried, forward_tokens=batch)] == alone
     assert [answer.tags for answer in small.predict(tried[::-1])] == alone[::-1]
 
 

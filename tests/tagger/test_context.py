@@ -36,10 +36,10 @@ def tags(tagger, texts, **options):
     return [answer.tags for answer in tagger.predict(texts, **options)]
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 7, 50, None])
-def test_a_list_of_sentences_is_read_with_its_neighbours_in_any_batch(reader, batch_tokens, monkeypatch):
+@pytest.mark.parametrize("forward_tokens", [1, 7, 50, None])
+def test_a_list_of_sentences_is_read_with_its_neighbours_in_any_batch(reader, forward_tokens, monkeypatch):
     monkeypatch.setattr(predict, "READ_AHEAD_BATCHES", 2)  # borders of buffers fall between neighbours
-    assert tags(reader, TEST, batch_tokens=batch_tokens) == GOLD
+    assert tags(reader, TEST, forward_tokens=forward_tokens) == GOLD
     assert list(reader.stream(iter(TEST))) == reader.predict(TEST)
 
 
@@ -77,7 +77,7 @@ def test_a_file_gets_the_tags_of_its_sentences_and_is_written_as_it_was(
     model, reader, tmp_path, monkeypatch, block, name
 ):
     monkeypatch.setattr(conll, "BLOCK", block)
-    monkeypatch.setattr(predict, "BATCH_TOKENS", {"cpu": 16})
+    monkeypatch.setattr(predict, "FORWARD_TOKENS", {"cpu": 16})
     monkeypatch.setattr(predict, "READ_AHEAD_BATCHES", 2)
     file, text = tmp_path / name, text_of(TEST).encode()
     file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)

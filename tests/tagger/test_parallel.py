@@ -83,7 +83,7 @@ def test_an_error_in_a_thread_is_the_callers_and_leaves_nothing_behind(tagger, m
     tagger.model.train()
     try:
         with pytest.raises(DataError, match="^<memory>:1: no such word$"):
-            tagger.predict(SENTENCES, batch_tokens=40)
+            tagger.predict(SENTENCES, forward_tokens=40)
         assert tagger.model.training
     finally:
         tagger.model.eval()
@@ -108,7 +108,7 @@ def test_a_caller_that_gives_up_does_not_wait_for_what_has_not_begun(tagger, mon
 
 def test_an_abandoned_stream_leaves_no_thread(tagger):
     running = threading.active_count()
-    answers = tagger.stream(SENTENCES * 50, batch_tokens=40)
+    answers = tagger.stream(SENTENCES * 50, forward_tokens=40)
     next(answers)
     assert threading.active_count() == running
     assert torch.get_num_threads() == 4

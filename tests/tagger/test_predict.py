@@ -71,13 +71,13 @@ def test_texts_without_tokens_have_no_tags(tagger):
 
 
 @settings(max_examples=20)
-@given(random=st.randoms(use_true_random=False), batch_tokens=st.integers(1, 60))
-def test_the_same_tags_alone_and_in_any_batch_order_and_padding(tagger, random, batch_tokens):
+@given(random=st.randoms(use_true_random=False), forward_tokens=st.integers(1, 60))
+def test_the_same_tags_alone_and_in_any_batch_order_and_padding(tagger, random, forward_tokens):
     sentences = [sentence.tokens for sentence in corpus(12, 5)] + [("ann",), (), ("x",) * 23]
     alone = [tagger.predict([sentence])[0].tags for sentence in sentences]
     order = list(range(len(sentences)))
     random.shuffle(order)
-    together = tagger.predict([sentences[place] for place in order], batch_tokens=batch_tokens)
+    together = tagger.predict([sentences[place] for place in order], forward_tokens=forward_tokens)
     assert [answer.tags for answer in together] == [alone[place] for place in order]
 
 
@@ -89,7 +89,7 @@ def test_a_stream_is_answered_before_it_ends(tagger):
             read.append(1)
             yield "ann flew to oslo ."
 
-    answers = tagger.stream(endless(), batch_tokens=10)
+    answers = tagger.stream(endless(), forward_tokens=10)
     assert [next(answers).tags[0] for _ in range(3)] == ["B-PER"] * 3
     assert len(read) < 1000
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_fixed_is_refused_by_name(vague):
 def test_more_fixed_than_texts_is_refused_after_the_last_text(vague, texts):
     read = iter([None] * 100)
     with pytest.raises(MaskedCRFError, match="fixed goes on after the last"):
-        vague.predict(texts, fixed=read, batch_tokens=1)
+        vague.predict(texts, fixed=read, forward_tokens=1)
     assert len(list(read)) >= 98
 
 

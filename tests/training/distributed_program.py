@@ -17,7 +17,7 @@ from small_corpus import SMALL, corpus
 from maskedcrf.encoders import words
 from maskedcrf.tagger import Tagger
 from maskedcrf.training import loop
-from maskedcrf.training.distributed import Processes
+from maskedcrf.training.distributed import ProcessGroup
 
 
 def main(output: str, notes: str) -> None:
@@ -28,12 +28,12 @@ def main(output: str, notes: str) -> None:
     with Path(notes, rank).open("w") as handle:
         noted(loop, "save_checkpoint", lambda _, state, **__: handle.write(f"checkpoint {state.loss_sum}\n"))
         noted(Tagger, "save", lambda *_, **__: handle.write("model\n"))
-        noted(Processes, "share", lambda processes, batch: handle.write(f"share {processes.world} {len(batch)}\n"))
+        noted(ProcessGroup, "share", lambda processes, batch: handle.write(f"share {processes.world} {len(batch)}\n"))
         Tagger.train(
             corpus(17),
             corpus(6, 1),
             output=output,
-            bar=False,
+            progress=False,
             **{
                 **SMALL,
                 "encoder": {"words": 8, "lstm_hidden": 8, "dropout": 0.0},

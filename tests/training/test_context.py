@@ -22,11 +22,11 @@ def bert(tmp_path_factory):
     return tmp_path_factory.mktemp("bert") / "model"
 
 
-def make_run(folder, work=None, *, train=None, encoder=None, **more) -> loop.Run:
+def make_run(folder, work=None, *, train=None, encoder=None, **more) -> loop.TrainingRun:
     chosen = Settings.of({**settings(folder, **(encoder or {})), "epochs": 2, **more}).resolved(20)
     data = build_corpus(train or documents(10), documents(4, 1), None, chosen)
     torch.manual_seed(chosen.seed)
-    return loop.Run(build_model(data, chosen), data, chosen, work=work, fingerprint=data.fingerprint(chosen))
+    return loop.TrainingRun(build_model(data, chosen), data, chosen, work=work, fingerprint=data.fingerprint(chosen))
 
 
 def test_what_only_the_neighbours_tell_is_learnt_with_a_context_alone(bert, tmp_path):
@@ -60,9 +60,9 @@ def test_a_run_with_context_stopped_after_any_step_goes_on_to_the_same_weights(b
 
 
 def test_batches_are_cut_by_all_the_words_that_are_seen(bert):
-    run = make_run(bert, batch_tokens=16)  # of documents of two sentences of two words
+    run = make_run(bert, forward_tokens=16)  # of documents of two sentences of two words
     assert set(run.lengths) == {4}
-    [(parts, size)] = loop.prepared(run, [list(range(8))])
+    [(parts, size)] = loop.tensor_batches(run, [list(range(8))])
     assert (len(parts), size) == (2, 8)
     assert all(part.features["mask"].shape == part.tags.shape == (4, 2) for part in parts)
     assert set(make_run(bert, encoder={"context": 0}).lengths) == {2}
@@ -70,7 +70,7 @@ def test_batches_are_cut_by_all_the_words_that_are_seen(bert):
 
 def test_hidden_words_are_hidden_in_the_sentence_and_not_around_it(bert):
     run = make_run(bert, word_dropout=0.999, train=[Sentence(("a", "sat"), ("B-X", "O")), Sentence(("the",), ("O",))])
-    [([part], _)] = loop.prepared(run, [[0, 1]])
+    [([part], _)] = loop.tensor_batches(run, [[0, 1]])
     unknown, known = (
         1,
         {
@@ -86,7 +86,7 @@ def test_hidden_words_are_hidden_in_the_sentence_and_not_around_it(bert):
 
 def test_neighbours_are_those_of_the_file_whatever_is_dropped_or_kept_for_dev(bert):
     train = [Sentence((f"w{n}",), ("I-X" if n == 3 else "B-X",)) for n in range(20)]
-    chosen = Settings.of({**settings(bert, context=1), "gold": "drop"})
+    chosen = Settings.of({**settings(bert, context=1), "illegal_gold": "drop"})
     corpus = build_corpus(train, None, None, chosen)
     shown = {each.tokens: each.context for each in corpus.sentences + corpus.dev}
     assert len(corpus.dev) == 2

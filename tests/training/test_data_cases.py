@@ -101,7 +101,7 @@ def test_illegal_gold_is_repaired_or_dropped_by_name(policy, kept, caplog):
     with pytest.raises(DataError, match=r"gold\.conll:5"):
         train([*corpus(1), bad])
     with caplog.at_level(logging.WARNING):
-        tagger = train([*corpus(1), bad], gold=policy)
+        tagger = train([*corpus(1), bad], illegal_gold=policy)
     assert "gold.conll:5" in caplog.text
     assert tagger.record.data["train"]["sentences"] == kept
 

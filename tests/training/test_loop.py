@@ -23,11 +23,13 @@ from maskedcrf.training.settings import Settings
 from maskedcrf.training.train import build_model
 
 
-def make_run(work=None, **more) -> loop.Run:
+def make_run(work=None, **more) -> loop.TrainingRun:
     settings = Settings.of({**SMALL, **more}).resolved(30)
     data = build_corpus(corpus(30), corpus(8, 1), None, settings)
     torch.manual_seed(settings.seed)
-    return loop.Run(build_model(data, settings), data, settings, work=work, fingerprint=data.fingerprint(settings))
+    return loop.TrainingRun(
+        build_model(data, settings), data, settings, work=work, fingerprint=data.fingerprint(settings)
+    )
 
 
 def weights(model) -> dict[str, torch.Tensor]:
@@ -43,9 +45,9 @@ def test_training_learns_the_small_corpus():
 def test_a_batch_cut_into_several_passes_has_the_same_gradient():
     gradients = []
     for tokens in (10_000, 12):
-        run = make_run(batch_tokens=tokens, encoder={**SMALL["encoder"], "dropout": 0.0}, dropout=0.0)
+        run = make_run(forward_tokens=tokens, encoder={**SMALL["encoder"], "dropout": 0.0}, dropout=0.0)
         run.model.encoder.parts["words"].vocabulary.__dict__["rare"] = 0  # hiding rare words is drawn by the pass
-        [(parts, size)] = loop.prepared(run, [list(range(8))])
+        [(parts, size)] = loop.tensor_batches(run, [list(range(8))])
         assert (len(parts) > 1) == (tokens == 12)
         run.optimiser.step = lambda: None
         loop.train_step(run, parts, size)
@@ -57,11 +59,11 @@ def test_a_batch_cut_into_several_passes_has_the_same_gradient():
 def test_the_share_of_words_asked_for_is_hidden_anew_each_step_and_the_tags_stay():
     run, plain = make_run(word_dropout=0.4), make_run()
     batch = list(range(30))
-    [([whole], _)] = loop.prepared(plain, [batch])
+    [([whole], _)] = loop.tensor_batches(plain, [batch])
     unknown = run.model.encoder.prepare(sentences_of([[loop.HIDDEN_WORD]]))["words"].item()
     seen = []
     for run.state.step in (0, 1, 1):
-        [([part], _)] = loop.prepared(run, [batch])
+        [([part], _)] = loop.tensor_batches(run, [batch])
         hidden = part.features["words"] != whole.features["words"]
         assert (part.features["words"][hidden] == unknown).all()
         assert hidden.sum() / whole.features["mask"].sum() == pytest.approx(0.4, abs=0.1)
@@ -97,7 +99,7 @@ def test_training_stops_when_dev_stops_improving_and_keeps_the_best(monkeypatch)
         assert torch.equal(value, seen[1][name])
 
 
-@pytest.mark.parametrize("more", [{}, {"average": 0.9}, {"word_dropout": 0.3}, {"adversarial": 0.5}])
+@pytest.mark.parametrize("more", [{}, {"ema_decay": 0.9}, {"word_dropout": 0.3}, {"adversarial": 0.5}])
 def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path, more):
     whole = make_run(checkpoint_steps=1, **more)
     list(loop.run_epochs(whole))
@@ -120,7 +122,7 @@ def test_a_run_stopped_after_any_step_goes_on_to_the_same_weights(tmp_path, more
 
 
 def test_the_average_is_scored_and_kept_and_leaves_the_training_alone():
-    plain, averaged = make_run(epochs=1), make_run(epochs=1, average=0.5)
+    plain, averaged = make_run(epochs=1), make_run(epochs=1, ema_decay=0.5)
     expected = {name: value.double() for name, value in weights(averaged.model).items()}
     for step, (one, other) in enumerate(zip(loop.run_epochs(plain), loop.run_epochs(averaged), strict=True), start=1):
         if isinstance(one, loop.Step):
@@ -140,7 +142,7 @@ def test_the_average_is_scored_and_kept_and_leaves_the_training_alone():
 
 def test_without_dev_the_model_ends_with_the_average():
     tagger, plain = (
-        Tagger.train(corpus(20), **{**SMALL, "epochs": 1, "dev_fraction": 0, "average": average})
+        Tagger.train(corpus(20), **{**SMALL, "epochs": 1, "dev_fraction": 0, "ema_decay": average})
         for average in (0.99, None)
     )
     assert not torch.equal(tagger.model.linear.weight, plain.model.linear.weight)
@@ -294,7 +296,7 @@ def test_the_gradient_of_a_step_is_no_longer_than_the_clip():
     norms = []
     for clip in (float("inf"), 0.01):
         run = make_run(optim={**SMALL["optim"], "clip": clip})
-        [(parts, size)] = loop.prepared(run, [list(range(8))])
+        [(parts, size)] = loop.tensor_batches(run, [list(range(8))])
         run.optimiser.step = lambda: None
         loop.train_step(run, parts, size)
         norms.append(torch.nn.utils.get_total_norm([p.grad for p in run.model.parameters()]).item())

@@ -8,7 +8,7 @@ import re
 import torch
 
 from maskedcrf.training.loop import Epoch, Step
-from maskedcrf.training.progress import EVERY, epoch_line, watch
+from maskedcrf.training.progress import EVERY, epoch_line, with_progress
 
 ENTRY = {
     "epoch": 1,
@@ -30,7 +30,7 @@ def shown(monkeypatch, events) -> tuple[list[dict[str, object]], str]:
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("TERM", "xterm")
-    found = list(watch(events))
+    found = list(with_progress(events))
     return found, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
 
 
@@ -54,6 +54,6 @@ def test_an_epoch_without_dev_has_no_scores(monkeypatch):
 
 def test_what_is_no_terminal_gets_log_lines_and_no_bar(caplog, capsys):
     caplog.set_level("INFO")
-    assert list(watch([Step(1, 1, torch.tensor(1.0)), Epoch(ENTRY)])) == [ENTRY]
+    assert list(with_progress([Step(1, 1, torch.tensor(1.0)), Epoch(ENTRY)])) == [ENTRY]
     assert caplog.messages == [epoch_line(ENTRY)]
     assert capsys.readouterr().err == ""

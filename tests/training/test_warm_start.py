@@ -45,7 +45,7 @@ def fresh(sentences=None, **more):
 def test_the_encoder_begins_where_the_other_ended_and_the_head_is_fresh(first, caplog):
     caplog.set_level("INFO")
     old = Tagger.load(first).model
-    new, plain = fresh(start=str(first)), fresh()
+    new, plain = fresh(encoder_from=str(first)), fresh()
     for name, value in new.encoder.lstm.named_parameters():
         assert torch.equal(value, old.encoder.lstm.get_parameter(name))
     filters = [model.encoder.parts["characters"].filters.weight for model in (new, old, plain)]
@@ -59,7 +59,7 @@ def test_the_encoder_begins_where_the_other_ended_and_the_head_is_fresh(first, c
 def test_words_and_characters_are_taken_by_name_not_by_number(first):
     old = Tagger.load(first).model.encoder.parts
     rows = [*corpus(30), Sentence(("Quux", "zoe"), ("B-PER", "O"))]
-    new, plain = (fresh(rows, start=start).encoder.parts for start in (str(first), None))
+    new, plain = (fresh(rows, encoder_from=start).encoder.parts for start in (str(first), None))
     ours, theirs = new["words"].vocabulary, old["words"].vocabulary
     for word in ("oslo", "zoe", "flew"):
         assert ours.number(word) != theirs.number(word) or word != "zoe"
@@ -77,7 +77,7 @@ def test_words_and_characters_are_taken_by_name_not_by_number(first):
 
 def test_a_part_that_does_not_fit_is_left_fresh_whole(first):
     wider = {**ENCODER, "characters": 7}
-    new, plain = (fresh(encoder=wider, start=start) for start in (str(first), None))
+    new, plain = (fresh(encoder=wider, encoder_from=start) for start in (str(first), None))
     for name in ("parts.characters.embedding.weight", "parts.characters.filters.bias", "lstm.forwards.0.weight_hh_l0"):
         assert torch.equal(new.encoder.get_parameter(name), plain.encoder.get_parameter(name)), name
     assert not torch.equal(new.encoder.parts["words"].trained.weight, plain.encoder.parts["words"].trained.weight)
@@ -89,7 +89,7 @@ def test_a_transformer_is_taken_whole_and_another_one_is_refused_by_name(tmp_pat
     Tagger.train(corpus(8), output=tmp_path / "first", **{**SMALL, "encoder": bert, "epochs": 1})
     old = Tagger.load(tmp_path / "first").model.encoder
     new, plain = (
-        fresh(encoder={"transformer": models["bert"]}, start=start) for start in (str(tmp_path / "first"), None)
+        fresh(encoder={"transformer": models["bert"]}, encoder_from=start) for start in (str(tmp_path / "first"), None)
     )
     for name, value in new.encoder.named_parameters():
         assert torch.equal(value, old.get_parameter(name)), name
@@ -98,7 +98,7 @@ def test_a_transformer_is_taken_whole_and_another_one_is_refused_by_name(tmp_pat
     with pytest.raises(MaskedCRFError, match=r"transformer bert.*transformer roberta") as error:
         fresh(
             encoder={"transformer": models["roberta"], "lstm_layers": 1, "lstm_hidden": 8},
-            start=str(tmp_path / "first"),
+            encoder_from=str(tmp_path / "first"),
         )
     assert "\n" not in str(error.value)
 
@@ -111,20 +111,22 @@ def test_pieces_with_other_numbers_are_another_transformer(tmp_path):
     text = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(text.replace('"cat"', '"dog"'))
     with pytest.raises(MaskedCRFError, match="does not fit"):
-        fresh(encoder={"transformer": str(folder)}, start=str(tmp_path / "first"))
+        fresh(encoder={"transformer": str(folder)}, encoder_from=str(tmp_path / "first"))
 
 
 def test_a_start_of_which_nothing_fits_is_refused(first):
     with pytest.raises(MaskedCRFError, match=r"words 16, characters 6, lstm 1.*words 5, lstm 2"):
-        fresh(encoder={"words": 5, "lstm_layers": 2}, start=str(first))
+        fresh(encoder={"words": 5, "lstm_layers": 2}, encoder_from=str(first))
 
 
 def test_a_run_begun_so_is_resumed_to_the_same_bytes(first, tmp_path):
-    def run(work=None) -> loop.Run:
-        chosen = settings(start=str(first), adversarial=0.5, checkpoint_steps=1)
+    def run(work=None) -> loop.TrainingRun:
+        chosen = settings(encoder_from=str(first), adversarial=0.5, checkpoint_steps=1)
         data = build_corpus(corpus(30), corpus(8, 1), None, chosen)
         torch.manual_seed(1)
-        return loop.Run(build_model(data, chosen), data, chosen, work=work, fingerprint=data.fingerprint(chosen))
+        return loop.TrainingRun(
+            build_model(data, chosen), data, chosen, work=work, fingerprint=data.fingerprint(chosen)
+        )
 
     whole = run()
     list(loop.run_epochs(whole))
@@ -144,12 +146,12 @@ def test_the_fingerprint_is_of_the_weights_not_of_the_folder(first, tmp_path):
     shutil.copytree(first, tmp_path / "copy")
     data = build_corpus(corpus(30), corpus(8, 1), None, settings())
     here, there, none = (
-        data.fingerprint(settings(start=start)) for start in (str(first), str(tmp_path / "copy"), None)
+        data.fingerprint(settings(encoder_from=start)) for start in (str(first), str(tmp_path / "copy"), None)
     )
     assert here == there != none
     weights = tmp_path / "copy" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
-    assert data.fingerprint(settings(start=str(tmp_path / "copy"))) != here
+    assert data.fingerprint(settings(encoder_from=str(tmp_path / "copy"))) != here
 
 
 def test_on_the_command_line(first, tmp_path, capsys, monkeypatch):
@@ -160,10 +162,10 @@ def test_on_the_command_line(first, tmp_path, capsys, monkeypatch):
     )
     given = ["train", "small.toml", "--train", "train.conll", "-o", "model"]
     for wrong, said in (("nowhere", "nowhere: no model.safetensors"), (str(tmp_path), "no model.safetensors")):
-        assert main([*given, "--set", f"start={wrong}"]) == 2
+        assert main([*given, "--set", f"encoder_from={wrong}"]) == 2
         errors = capsys.readouterr().err.strip().split("\n")
         assert len(errors) == 1
         assert said in errors[0]
     assert not (tmp_path / "model.training").exists()
-    assert main([*given, "--set", f"start={first}"]) == 0
-    assert Tagger.load(tmp_path / "model").record.settings["start"] == str(first)
+    assert main([*given, "--set", f"encoder_from={first}"]) == 0
+    assert Tagger.load(tmp_path / "model").record.settings["encoder_from"] == str(first)

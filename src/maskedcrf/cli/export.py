@@ -44,7 +44,7 @@ def run(
     from maskedcrf.onnx.tagger import OnnxTagger
     from maskedcrf.tagger import Tagger
 
-    tagger = Tagger.load(model)
+    tagger = Tagger.load(model, device="cpu")
     cut = tagger.first_character
     sentences = [sentence for name in check or () for sentence in read_sentences(name, first_character=cut)]
     check_tags(sentences, tagger.output_scheme)  # a file whose tags do not fit is refused before anything is written

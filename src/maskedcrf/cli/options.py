@@ -27,7 +27,7 @@ TokenizerName = Annotated[str, typer.Option(help="What cuts texts into words: un
 SentenceSplitter = Annotated[
     str, typer.Option(help="What cuts texts into sentences: line, blank_line or spacy:LANGUAGE.")
 ]
-DEVICE = "What the model runs on, such as cpu or cuda."
+DEVICE = "What the model runs on, such as cpu or cuda; auto is the GPU if there is one."
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     str, typer.Option("--output", "-o", help="File to write, whole or not at all; - is standard output.")

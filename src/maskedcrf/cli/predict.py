@@ -56,7 +56,7 @@ def run(
     threshold: Annotated[
         float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
     ] = None,
-    device: Annotated[str, typer.Option(help=DEVICE)] = "cpu",
+    device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
     ] = False,

@@ -16,7 +16,7 @@ def run(
     name: Annotated[
         list[str] | None, typer.Option(help="A name the server answers to besides its own; may be repeated.")
     ] = None,
-    device: Annotated[str, typer.Option(help=DEVICE)] = "cpu",
+    device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     deadline: Annotated[float, typer.Option(help="Seconds before a request is given up with 504.", min=0.1)] = 30.0,
     queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
     log: Annotated[bool, typer.Option("--log", help="One line a request on standard error; never its text.")] = False,

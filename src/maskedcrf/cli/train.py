@@ -26,7 +26,9 @@ def run(
     file_scheme: Annotated[str | None, typer.Option()] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme trained on.")] = None,
     output_scheme: Annotated[str | None, typer.Option()] = None,
-    gold: Annotated[str | None, typer.Option(help="Illegal gold: error, repair or drop.")] = None,
+    illegal_gold: Annotated[
+        str | None, typer.Option(help="What to do with illegal gold: error, repair or drop.")
+    ] = None,
     head: Annotated[str | None, typer.Option(help="crf or softmax.")] = None,
     mask: Annotated[str | None, typer.Option(help="train, decode or off.")] = None,
     transformer: Annotated[str | None, typer.Option(help="Hugging Face encoder: folder or name.")] = None,
@@ -60,7 +62,7 @@ def run(
         "file_scheme": file_scheme,
         "scheme": scheme,
         "output_scheme": output_scheme,
-        "gold": gold,
+        "illegal_gold": illegal_gold,
         "head": head,
         "mask": mask,
         "encoder.transformer": transformer,
@@ -103,24 +105,27 @@ def _assignments(pairs: list[str]) -> dict[str, Any]:
 
 def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None:
     from maskedcrf.cli.streams import print_json
-    from maskedcrf.training.distributed import is_first
+    from maskedcrf.training.distributed import is_main_process
     from maskedcrf.training.seeds import train_seeds
-    from maskedcrf.training.settings import Places, Settings, read_settings
+    from maskedcrf.training.settings import Settings
+    from maskedcrf.training.settings_file import RunFiles, read_settings
     from maskedcrf.training.train import train
 
     values = read_settings(config, flags)
-    files = Places.of({name: values.pop(name) for name in Places.model_fields if name in values})
-    Settings.of(values)  # wrong settings are said before files are read
+    files = RunFiles.of({name: values.pop(name) for name in RunFiles.model_fields if name in values})
+    settings = Settings.of(values)  # wrong settings are said before files are read
     seeds, output, overwrite = files.pop("seeds", None), files["output"], files.get("overwrite", False)
     if seeds is not None:
         with _telling_how_to_go_on(output, overwrite=overwrite, several=True):
-            _, summary = train_seeds(files.pop("train"), files.pop("dev", None), seeds=seeds, **files, **values)
-        if is_first():
+            _, summary = train_seeds(
+                files.pop("train"), files.pop("dev", None), seeds=seeds, settings=settings, **files
+            )
+        if is_main_process():
             print_json(summary) if as_json else _show_seeds(summary)
         return
     with _telling_how_to_go_on(output, overwrite=overwrite):
-        tagger = train(files.pop("train"), files.pop("dev", None), **files, **values)
-    if not is_first():
+        tagger = train(files.pop("train"), files.pop("dev", None), settings=settings, **files)
+    if not is_main_process():
         return
     if as_json:
         print_json({"model": output, **tagger.record.model_dump(mode="json")})
@@ -133,7 +138,7 @@ def _log_lines() -> Iterator[None]:
     """Our log lines on standard error where no terminal shows a bar; libraries with handlers would log theirs twice."""
     import logging
 
-    from maskedcrf.training.distributed import is_first
+    from maskedcrf.training.distributed import is_main_process
 
     if sys.stderr.isatty():
         yield
@@ -141,7 +146,7 @@ def _log_lines() -> Iterator[None]:
     logger, handler = logging.getLogger("maskedcrf"), logging.StreamHandler(sys.stderr)
     level = logger.level
     logger.addHandler(handler)
-    logger.setLevel(logging.INFO if is_first() else logging.ERROR)
+    logger.setLevel(logging.INFO if is_main_process() else logging.ERROR)
     try:
         yield
     finally:
@@ -153,12 +158,12 @@ def _log_lines() -> Iterator[None]:
 def _telling_how_to_go_on(output: str, *, overwrite: bool, several: bool = False) -> Iterator[None]:
     """Of a run that is stopped with Ctrl-C, say what is left of it."""
     from maskedcrf.cli.streams import note
-    from maskedcrf.training.distributed import is_first
+    from maskedcrf.training.distributed import is_main_process
 
     try:
         yield
     except KeyboardInterrupt:
-        if is_first():
+        if is_main_process():
             note(f"stopped; {_left_of_seeds(overwrite) if several else _left_of_a_run(output, overwrite)}")
         raise
 
@@ -170,9 +175,10 @@ def _left_of_seeds(overwrite: bool) -> str:
 
 def _left_of_a_run(output: str, overwrite: bool) -> str:
     from maskedcrf.training.checkpoint import checkpoints
-    from maskedcrf.training.train import WORK
+    from maskedcrf.training.lock import sibling
+    from maskedcrf.training.train import CHECKPOINT_SUFFIX
 
-    work = Path(f"{output}{WORK}")
+    work = sibling(Path(output), CHECKPOINT_SUFFIX)
     # With --overwrite the checkpoint is deleted, and without it the old model is in the way.
     if not checkpoints(work) or (overwrite and Path(output).exists()):
         return "nothing was finished, the same command begins anew"

@@ -96,7 +96,7 @@ def check_gold(
         raise DataError(
             f"{places[0]} is illegal in {scheme.name} ({_and_more(len(places))}); "
             "name the file's scheme if it is another (--file-scheme; maskedcrf check shows which fit), "
-            "else choose a policy (--gold repair or drop), or correct the file"
+            "else choose a policy (--illegal-gold repair or drop), or correct the file"
         )
     return kept, GoldReport(scheme.name, policy, strategy, count, tokens, touched, dropped, tuple(places))
 

@@ -22,8 +22,8 @@ from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Ints, Scheme
 from maskedcrf.training.dataset import build_corpus
-from maskedcrf.training.loop import Epoch, Run, run_epochs
-from maskedcrf.training.random_state import own_randomness, seed_all
+from maskedcrf.training.loop import Epoch, TrainingRun, run_epochs
+from maskedcrf.training.random_state import preserve_rng, seed_all
 from maskedcrf.training.settings import Settings
 from maskedcrf.training.train import build_model
 
@@ -38,7 +38,7 @@ TRAIN_SENTENCES = 1000
 """With all 3,000 the heads differ less, and the demo takes three times as long."""
 SETTINGS: dict[str, Any] = {
     "encoder": {"words": 64, "lstm_hidden": 64, "dropout": 0.4},
-    "batch": 16,
+    "batch_sentences": 16,
     "epochs": 12,
     "patience": 0,
     "device": "cpu",
@@ -168,10 +168,10 @@ def _train(head: str, rate: float | None, parts: DemoCorpus, values: Mapping[str
     rows = [row for row in ROWS if row.head == head]
     dev_f1: dict[Row, list[float]] = {row: [] for row in rows}
     best: dict[Row, dict[str, Tensor]] = {}
-    with own_randomness():
+    with preserve_rng():
         seed_all(settings.seed, "model")
         model = build_model(corpus, settings)
-        for event in run_epochs(Run(model, corpus, settings)):
+        for event in run_epochs(TrainingRun(model, corpus, settings)):
             if isinstance(event, Epoch):
                 for row, f1 in _dev_scores(model, rows, parts.dev):
                     if f1 > max(dev_f1[row], default=-1.0):

@@ -29,7 +29,7 @@ from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.segments import encode, read_paths
 
 OUTPUTS = ["tags", "log_probability"]
-BATCH_TOKENS = 512
+FORWARD_TOKENS = 512
 """Tokens in one run, word pieces where there are some, padding included: on one core, more only pad more."""
 MIN_LENGTH_RATIO = 0.9
 """A run that is large enough takes no texts shorter than this times its longest: they would pad."""
@@ -108,7 +108,7 @@ class OnnxTagger:
         threshold: float | None = None,
         fixed: Iterable[FixedTags | None] | None = None,
         gazetteer: Mapping[str, str] | None = None,
-        batch_tokens: int | None = None,
+        forward_tokens: int | None = None,
     ) -> Iterator[Prediction]:
         """A prediction for each text, in order, read and answered a buffer at a time.
 
@@ -117,7 +117,7 @@ class OnnxTagger:
             nbest: 1 for the probability of the path as well; for more paths ask the model folder.
             probabilities, threshold: refused, entities' probabilities need the model folder.
             fixed, gazetteer: refused, the Viterbi in the file does not take known tags.
-            batch_tokens: tokens, or word pieces, in one run; the answer does not depend on it.
+            forward_tokens: tokens, or word pieces, in one run; the answer does not depend on it.
         """
         if nbest not in (0, 1) or probabilities or threshold is not None:
             raise MaskedCRFError(
@@ -127,7 +127,7 @@ class OnnxTagger:
         if fixed is not None or gazetteer is not None:
             raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
         require_list_of_texts(texts)
-        limit = batch_tokens or BATCH_TOKENS
+        limit = forward_tokens or FORWARD_TOKENS
         numbered = enumerate(map(to_sentence, with_context(texts, self._features.context)))
         while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
             lengths = self._features.compute_lengths([sentence for _, sentence in buffer])

@@ -16,7 +16,7 @@ from maskedcrf.tagger.fitting import FOLDS, Fit, Interval, fit_lattice, interval
 from maskedcrf.tagger.lattice import Example, Lattice, LatticeScorer, make_batches
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
-from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_batch_tokens
+from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_forward_tokens
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, encode, read_batch, read_paths
 
@@ -129,7 +129,7 @@ def gold_examples(
     _require_shared_type(model, gold)
     index = {tag: number for number, tag in enumerate(model.crf.tags)}
     found: dict[int, Example] = {}
-    with compute_emissions(model, chosen, size=MAX_BATCH_SENTENCES, tokens=default_batch_tokens(model)) as batches:
+    with compute_emissions(model, chosen, size=MAX_BATCH_SENTENCES, tokens=default_forward_tokens(model)) as batches:
         for batch in batches:
             emissions, mask = batch.emissions.cpu(), batch.mask.cpu()
             for row, place in enumerate(batch.indices):

@@ -27,7 +27,7 @@ from maskedcrf.encoders.encoder import load_encoder
 from maskedcrf.encoders.files import first_validation_error
 from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.files import atomic_file
-from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently
+from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently, read_plain_file
 from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.weights import (
@@ -42,7 +42,7 @@ from maskedcrf.tags.scheme import SCHEMES, Scheme
 
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
 METRICS = "metrics.jsonl"
-"""Of a tagger just trained: its history, one line an epoch. Written for people and plots, never read back."""
+"""Of a tagger just trained: its history, one line an epoch. Written for people and plots."""
 OWN = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
 """What a model folder holds."""
 LARGEST_JSON = 64 << 20
@@ -198,6 +198,16 @@ def write_metrics(path: Path, history: Iterable[dict[str, Any]]) -> None:
     """One line of JSON an epoch, all of them anew, so that a resumed run has each epoch once."""
     with atomic_file(path) as handle:
         handle.writelines(json.dumps(entry).encode() + b"\n" for entry in history)
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The history that `write_metrics` wrote; none where there is no such file."""
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in read_plain_file(path).splitlines()]
+    except (ValueError, RecursionError) as error:
+        raise ModelFolderError(f"{path}: not one JSON object a line; delete it, or train again") from error
 
 
 def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.encoders.config import Head
 from maskedcrf.encoders.part import Features
-from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
 
@@ -64,17 +63,6 @@ class TaggerModel(nn.Module):
     def forward(self, features: Features, tags: Tensor) -> Tensor:
         """(B,): the loss of each sentence, given its gold tag ids (B, T)."""
         return self.crf(self.emissions(features), tags, features["mask"], reduction="none")  # type: ignore[no-any-return]
-
-
-def known_device(name: str | torch.device) -> torch.device:
-    """The device of this name, if this machine has it."""
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise MaskedCRFError(f"unknown device {str(name)!r}: say cpu, cuda or cuda:1") from error
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise MaskedCRFError(f"no device {name}: this machine has {torch.cuda.device_count()} GPUs that torch can use")
-    return device
 
 
 def to_device(features: Features, device: torch.device) -> Features:

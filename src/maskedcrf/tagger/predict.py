@@ -21,7 +21,7 @@ from maskedcrf.tagger.span_search import SpanPruner
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, encode, read_paths
 
-BATCH_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
+FORWARD_TOKENS = {"cpu": 1024, "cpu lstm": 2048, "cuda": 32768}
 """Tokens in one forward pass, with the padding if there is any: enough to keep a core or a GPU busy (measured).
 
 A transformer's tokens are word pieces; with fewer, a core mostly waits for the weights. An LSTM steps through a batch
@@ -59,10 +59,10 @@ class OutputOptions:
 
 
 def stream(
-    model: TaggerModel, sentences: Iterable[Sentence], *, question: OutputOptions, batch_tokens: int | None = None
+    model: TaggerModel, sentences: Iterable[Sentence], *, question: OutputOptions, forward_tokens: int | None = None
 ) -> Iterator[Prediction]:
     """A prediction for each sentence, in order; memory holds one buffer of them, whatever their number."""
-    limit = batch_tokens or default_batch_tokens(model)
+    limit = forward_tokens or default_forward_tokens(model)
     numbered = enumerate(sentences)
     while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
         answers = {number: Prediction(sentence, (), ()) for number, sentence in buffer}
@@ -71,11 +71,11 @@ def stream(
         yield from (answers.pop(number) for number, _ in buffer)
 
 
-def default_batch_tokens(model: TaggerModel) -> int:
+def default_forward_tokens(model: TaggerModel) -> int:
     """The batch that suits the model on its device."""
     if model.device.type != "cpu":
-        return BATCH_TOKENS["cuda"]
-    return BATCH_TOKENS["cpu lstm" if model.encoder.config.lstm_layers else "cpu"]
+        return FORWARD_TOKENS["cuda"]
+    return FORWARD_TOKENS["cpu lstm" if model.encoder.config.lstm_layers else "cpu"]
 
 
 @torch.inference_mode()

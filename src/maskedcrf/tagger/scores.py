@@ -14,7 +14,7 @@ from maskedcrf.evaluation.audit import Cells, audit
 from maskedcrf.evaluation.counts import Counts, Tally, count
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
-from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_batch_tokens
+from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_forward_tokens
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import convert_batch
 
@@ -66,7 +66,7 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     losses: list[float] = []
     non_empty = [place for place, sentence in enumerate(sentences) if sentence.tokens]
     chosen = [sentences[place] for place in non_empty]
-    with compute_emissions(model, chosen, size=MAX_BATCH_SENTENCES, tokens=default_batch_tokens(model)) as batches:
+    with compute_emissions(model, chosen, size=MAX_BATCH_SENTENCES, tokens=default_forward_tokens(model)) as batches:
         for batch, emissions, mask in batches:
             places = [non_empty[number] for number in batch]
             for place, path in zip(places, model.crf.decode(emissions, mask), strict=True):

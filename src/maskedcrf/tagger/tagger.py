@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -12,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 import torch
 
 from maskedcrf.crf import validation
-from maskedcrf.data.formats import read_sentences
+from maskedcrf.data.labelled import LabelledData, read_labelled
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import TextInput, require_list_of_texts, to_sentence
 from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import adaptation, folder, predict
 from maskedcrf.tagger.adaptation import Calibration, Progress
+from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.fitting import FOLDS, Fit
 from maskedcrf.tagger.fixed_tags import FixedTags, Gazetteer, allowed_tags
 from maskedcrf.tagger.folder import Record
-from maskedcrf.tagger.model import TaggerModel, known_device
+from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.options import PredictOptions
 from maskedcrf.tagger.predict import OutputOptions
 from maskedcrf.tagger.prediction import Prediction
 from maskedcrf.tagger.scores import Scores, score
@@ -31,6 +32,8 @@ from maskedcrf.tags.scheme import Scheme
 
 if TYPE_CHECKING:
     from maskedcrf.integrations.pretrained import ClassifierOptions
+    from maskedcrf.training.settings import Settings
+    from maskedcrf.training.settings_dict import SettingsDict
 
 
 class Tagger:
@@ -52,13 +55,45 @@ class Tagger:
         """Of a tagger just trained, one entry an epoch: loss, dev scores; saved as `metrics.jsonl`."""
 
     @classmethod
-    def train(cls, train: Any, dev: Any = None, **settings: Any) -> Tagger:
-        """A tagger trained on sentences or files; settings as in `maskedcrf.training.settings.Settings`.
+    def train(
+        cls,
+        train: LabelledData,
+        dev: LabelledData | None = None,
+        *,
+        test: LabelledData | None = None,
+        settings: Settings | None = None,
+        output: str | Path | None = None,
+        overwrite: bool = False,
+        progress: bool = True,
+        **changes: Unpack[SettingsDict],
+    ) -> Tagger:
+        """A tagger trained on labelled data, saved to `output` if given.
 
-        `train`, `dev` and `test` are a path, several paths, or sentences: `Sentence`s or (tokens, tags) pairs.
+        A run that was stopped goes on from its last checkpoint when it is started again with the same settings and
+        data; one that had finished is loaded.
+
+        Args:
+            train: a path, several paths, a `datasets.Dataset`, `Sentence`s or (tokens, tags) pairs.
+            dev: the same, to choose the best epoch by; a part of train if left out.
+            test: the same, to score the finished model on.
+            settings: all settings at once.
+            output: the folder of the model; its checkpoints stand beside it while it trains.
+            overwrite: start anew, whatever is there.
+            progress: show a bar where a terminal can show one.
+            **changes: single settings, such as `epochs=3`, over those of `settings`.
         """
-        # Training is a layer above this one: this is only its door.
-        return import_module("maskedcrf.training.train").train(train, dev, **settings)  # type: ignore[no-any-return]
+        from maskedcrf.training.train import train as run_training  # a layer above, of which this is only the door
+
+        return run_training(
+            train,
+            dev,
+            test=test,
+            settings=settings,
+            output=output,
+            overwrite=overwrite,
+            progress=progress,
+            **changes,
+        )
 
     @property
     def scheme(self) -> Scheme:
@@ -87,24 +122,36 @@ class Tagger:
 
     def to(self, device: str | torch.device) -> Tagger:
         """The same tagger, its weights moved to this device."""
-        self.model.to(known_device(device))
+        self.model.to(choose_device(device))
         return self
 
+    @overload  # a string is a sequence of strings too: the first that fits counts
+    def predict(  # type: ignore[overload-overlap]
+        self, texts: str, *, fixed: FixedTags | None = None, **options: Unpack[PredictOptions]
+    ) -> Prediction: ...
     @overload
-    def predict(self, texts: str, **options: Any) -> Prediction: ...
-    @overload
-    def predict(self, texts: Sequence[TextInput], **options: Any) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[TextInput], **options: Any) -> Prediction | list[Prediction]:
+    def predict(
+        self,
+        texts: Sequence[TextInput],
+        *,
+        fixed: Iterable[FixedTags | None] | None = None,
+        **options: Unpack[PredictOptions],
+    ) -> list[Prediction]: ...
+    def predict(
+        self,
+        texts: str | Sequence[TextInput],
+        *,
+        fixed: FixedTags | Iterable[FixedTags | None] | None = None,
+        **options: Unpack[PredictOptions],
+    ) -> Prediction | list[Prediction]:
         """Tags and entities of one text, or of each of many; options as in `stream`.
 
         A string is raw text; a list holds texts, lists of tokens or `Sentence`s, so one list of tokens is `[tokens]`.
         """
         if isinstance(texts, str):
-            if isinstance(options.get("fixed"), Mapping):
-                options["fixed"] = [options["fixed"]]
-            (answer,) = self.stream([texts], **options)
+            (answer,) = self.stream([texts], fixed=[fixed] if isinstance(fixed, Mapping) else fixed, **options)
             return answer
-        return list(self.stream(texts, **options))
+        return list(self.stream(texts, fixed=fixed, **options))
 
     def stream(
         self,
@@ -113,9 +160,9 @@ class Tagger:
         probabilities: bool = False,
         nbest: int = 0,
         threshold: float | None = None,
-        fixed: Iterable[FixedTags | None] | None = None,
+        fixed: FixedTags | Iterable[FixedTags | None] | None = None,
         gazetteer: Mapping[str, str] | None = None,
-        batch_tokens: int | None = None,
+        forward_tokens: int | None = None,
     ) -> Iterator[Prediction]:
         """A prediction for each text, in order; texts are read a buffer at a time.
 
@@ -128,7 +175,8 @@ class Tagger:
             fixed: one entry per text, None or the tags you know: {token position: tag or tags}. With a single string,
                 `predict` takes that entry alone.
             gazetteer: names and their types, {"New York": "LOC"}: every occurrence of a name gets its type.
-            batch_tokens: tokens, or word pieces, in one forward pass; the answer does not depend on it.
+            forward_tokens: tokens, or word pieces for a transformer, with padding in one forward pass; the answer
+                does not depend on it.
         """
         require_list_of_texts(texts)
         question = OutputOptions(
@@ -138,14 +186,17 @@ class Tagger:
             output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
         )
         sentences = self._sentences(with_context(texts, self._context), fixed, _gazetteer(gazetteer))
-        return predict.stream(self.model, sentences, question=question, batch_tokens=batch_tokens)
+        return predict.stream(self.model, sentences, question=question, forward_tokens=forward_tokens)
 
     @property
     def _context(self) -> int:
         return self.model.encoder.config.context
 
     def _sentences(
-        self, texts: Iterable[TextInput], fixed: Iterable[FixedTags | None] | None, gazetteer: Gazetteer | None
+        self,
+        texts: Iterable[TextInput],
+        fixed: FixedTags | Iterable[FixedTags | None] | None,
+        gazetteer: Gazetteer | None,
     ) -> Iterator[Sentence]:
         if fixed is None and gazetteer is None:
             yield from map(to_sentence, texts)
@@ -176,10 +227,15 @@ class Tagger:
             return self.predict(texts, probabilities=True).to_pipeline()
         return [answer.to_pipeline() for answer in self.predict(texts, probabilities=True)]
 
-    def evaluate(self, sentences: Iterable[Sentence], *, scheme: str | Scheme | None = None) -> Scores:
-        """Scores against the sentences' gold tags, under retain and discard; `scheme` is that of the gold."""
-        placed = list(with_context(sentences, self._context))
-        return score(self.model, placed, gold_scheme=Scheme.get(scheme) if scheme else self.scheme)
+    def evaluate(self, data: LabelledData, *, scheme: str | Scheme | None = None) -> Scores:
+        """Scores against gold tags, under retain and discard.
+
+        Args:
+            data: a path, several paths, a `datasets.Dataset`, `Sentence`s or (tokens, tags) pairs; files are read as
+                those the tagger was trained on.
+            scheme: that of the gold; the one the tagger answers in if left out.
+        """
+        return score(self.model, self._labelled(data, scheme), gold_scheme=self._gold_scheme(scheme))
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
         """The model folder: safetensors, JSON and a model card; written aside, then moved into place."""
@@ -194,34 +250,41 @@ class Tagger:
 
     def save_pretrained(self, directory: str | Path) -> None:
         """The tagger in Hugging Face's form, model and tokenizer; its encoder must be a transformer alone."""
-        for part in import_module("maskedcrf.integrations.huggingface").to_huggingface(self):
+        from maskedcrf.integrations.huggingface import to_huggingface
+
+        for part in to_huggingface(self):
             part.save_pretrained(directory)
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, **options: Unpack[ClassifierOptions]) -> Tagger:
+    def from_pretrained(
+        cls, name: str | Path, *, device: str | torch.device = "auto", **options: Unpack[ClassifierOptions]
+    ) -> Tagger:
         """The tagger of a Hugging Face folder or hub name: what `save_pretrained` wrote, or any token classifier.
 
         A token classifier keeps its scores and answers with legal paths from now on; nothing is trained.
 
         Args:
             name: a folder, or a name on the hub. Weights come from safetensors, and nothing there is run.
+            device: "auto" is the GPU if there is one.
             **options: of a token classifier, `labels`, `scheme`, `words` and `transitions`; see
                 `maskedcrf.integrations.token_classifier.from_token_classifier`.
         """
-        return import_module("maskedcrf.integrations.pretrained").open_pretrained(name, **options)  # type: ignore[no-any-return]
+        from maskedcrf.integrations.pretrained import open_pretrained  # a layer above, of which this is only the door
+
+        return open_pretrained(name, **options).to(device)
 
     @classmethod
-    def load(cls, directory: str | Path, *, device: str | torch.device = "cpu") -> Tagger:
+    def load(cls, directory: str | Path, *, device: str | torch.device = "auto") -> Tagger:
         """The tagger of a model folder, or of a Hugging Face token classifier; nothing in it is ever run as code."""
-        place = known_device(device)
+        place = choose_device(device)
         if folder.is_huggingface(directory):
-            return cls.from_pretrained(directory).to(place)
+            return cls.from_pretrained(directory, device=place)
         model, output_scheme, record = folder.load(Path(directory))
         return cls(model.to(place).eval(), output_scheme=output_scheme, record=record)
 
     def fit_transitions(
         self,
-        gold: str | Path | Iterable[Sentence],
+        gold: LabelledData,
         *,
         scheme: str | Scheme | None = None,
         folds: int = FOLDS,
@@ -240,21 +303,27 @@ class Tagger:
             seed: of the folds.
             progress: told after each batch how many sentences it had.
         """
-        sentences = self._labelled(gold)
+        sentences = self._labelled(gold, scheme)
         return adaptation.fit_transitions(
             self, sentences, scheme=self._gold_scheme(scheme), folds=folds, seed=seed, progress=progress
         )
 
-    def calibrate(self, gold: str | Path | Iterable[Sentence], *, scheme: str | Scheme | None = None) -> Calibration:
+    def calibrate(self, gold: LabelledData, *, scheme: str | Scheme | None = None) -> Calibration:
         """Make probabilities hold: one temperature over the lattice, which changes no best path; in place."""
-        return adaptation.calibrate(self, self._labelled(gold), scheme=self._gold_scheme(scheme))
+        return adaptation.calibrate(self, self._labelled(gold, scheme), scheme=self._gold_scheme(scheme))
 
-    def _labelled(self, gold: str | Path | Iterable[Sentence]) -> list[Sentence]:
-        found = read_sentences(gold, first_character=self.first_character) if isinstance(gold, str | Path) else gold
-        return list(with_context(found, self._context))
+    def _labelled(self, data: LabelledData, scheme: str | Scheme | None) -> list[Sentence]:
+        """Gold sentences in their documents; files are read as in training, whatever their format."""
+        reading = {**self.record.settings.get("data", {}), "format": "auto"}
+        return list(with_context(read_labelled(data, self._gold_scheme(scheme), **reading), self._context))
 
     def _gold_scheme(self, scheme: str | Scheme | None) -> Scheme:
-        return Scheme.get(scheme) if scheme else self.output_scheme
+        """By its name a scheme is written as the tagger writes tags: with its delimiter, prefix first or last."""
+        if scheme is None:
+            return self.output_scheme
+        if isinstance(scheme, Scheme):
+            return scheme
+        return Scheme.get(scheme, delimiter=self.scheme.delimiter, prefix_last=self.scheme.prefix_last)
 
 
 def _gazetteer(names: Mapping[str, str] | None) -> Gazetteer | None:

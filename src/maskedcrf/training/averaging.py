@@ -16,7 +16,7 @@ Average = dict[str, Tensor]
 """The averaged weights by name; empty where none are asked for."""
 
 
-def begun(model: nn.Module) -> Average:
+def start(model: nn.Module) -> Average:
     """The average before the first step: what the model begins with."""
     return {name: value.detach().clone() for name, value in _trained(model).items()}
 
@@ -27,7 +27,7 @@ def update(average: Average, model: nn.Module, *, decay: float, step: int) -> No
     blend(list(average.values()), list(_trained(model).values()), step)
 
 
-def put(average: Average, model: nn.Module) -> None:
+def copy_into(average: Average, model: nn.Module) -> None:
     """Give the model the averaged weights for good."""
     with torch.no_grad():
         for name, value in average.items():
@@ -35,13 +35,13 @@ def put(average: Average, model: nn.Module) -> None:
 
 
 @contextmanager
-def in_place(average: Average, model: nn.Module) -> Iterator[None]:
+def applied(average: Average, model: nn.Module) -> Iterator[None]:
     """While this lasts the model has the averaged weights; afterwards its own again, to the bit."""
     # Values are copied, not swapped: cuDNN wants the weights of an LSTM to stay where they are.
-    own = begun(model) if average else {}
-    put(average, model)
+    own = start(model) if average else {}
+    copy_into(average, model)
     yield
-    put(own, model)
+    copy_into(own, model)
 
 
 def _trained(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -5,31 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from maskedcrf.data.annotation import ReadReport
-from maskedcrf.data.formats import read_sentences
-from maskedcrf.data.formats.huggingface import read_dataset
 from maskedcrf.data.gold import check_gold
+from maskedcrf.data.labelled import LabelledData, read_labelled
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.splits import dev_split
 from maskedcrf.errors import DataError
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import encode, read_batch
-from maskedcrf.training.settings import DataSettings, Settings
+from maskedcrf.training.settings import Settings
 from maskedcrf.training.warm_start import weights_digest
 
 logger = logging.getLogger(__name__)
 
-Data = Any
-"""A path, several paths, `Sentence`s, or (tokens, tags) pairs."""
+WITHOUT_EFFECT = {"tracker", "checkpoint_steps", "encoder_from"}
+"""Settings that do not change the weights; of `encoder_from` it is the folder's weights that count, not its name."""
 
 
 @dataclass(frozen=True)
-class Corpus:
+class TrainingData:
     """Training sentences with the ids of their tags, and dev and test as they were read."""
 
     sentences: list[Sentence]
@@ -42,9 +41,9 @@ class Corpus:
 
     def fingerprint(self, settings: Settings) -> str:
         """Equal for runs that must give equal weights."""
-        digest = hashlib.sha256(settings.model_dump_json(exclude={"tracker", "checkpoint_steps", "start"}).encode())
-        if settings.start:
-            digest.update(weights_digest(Path(settings.start)))
+        digest = hashlib.sha256(settings.model_dump_json(exclude=WITHOUT_EFFECT).encode())
+        if settings.encoder_from:
+            digest.update(weights_digest(Path(settings.encoder_from)))
         tokens = [sentence.tokens for sentence in self.sentences]
         parts: list[Any] = [tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
         if settings.encoder.context:
@@ -53,104 +52,65 @@ class Corpus:
         return digest.hexdigest()
 
 
-def read_data(data: Data, settings: DataSettings, scheme: Scheme, report: ReadReport | None = None) -> list[Sentence]:
-    """The sentences of a path, of several paths, or as given."""
-    if isinstance(data, str | Path):
-        return list(
-            read_sentences(
-                data,
-                format=settings.format,
-                labels=settings.labels,
-                scheme=scheme,
-                token_column=settings.token_column,
-                tag_column=settings.tag_column,
-                comment=settings.comment,
-                first_character=settings.first_character,
-                entity_column=settings.entity_column,
-                sentences=settings.sentences,
-                misfits=settings.misfits,
-                overlaps=settings.overlaps,
-                report=report,
-            )
-        )
-    if hasattr(data, "features"):
-        return list(read_dataset(data, labels=settings.labels))
-    sentences: list[Sentence] = []
-    for part in data:
-        if isinstance(part, Sentence):
-            sentences.append(part)
-        elif isinstance(part, str | Path):
-            sentences += read_data(part, settings, scheme, report)
-        else:
-            sentences.append(_pair(part))
-    return sentences
-
-
-def _pair(part: Any) -> Sentence:
-    """The sentence of a list of tokens and one of tags."""
-    is_pair = isinstance(part, Sequence) and not isinstance(part, str) and len(part) == 2
-    if not is_pair or any(isinstance(side, str | Mapping) for side in part):
-        raise DataError(f"a sentence is a Sentence or a pair (tokens, tags), each a list of strings; got {part!r:.60}")
-    tokens, tags = part
-    return Sentence(tuple(tokens), tuple(tags))
-
-
-def build_corpus(train: Data, dev: Data, test: Data, settings: Settings) -> Corpus:
+def build_corpus(
+    train: LabelledData, dev: LabelledData | None, test: LabelledData | None, settings: Settings
+) -> TrainingData:
     """Read, check and number everything; a wrong file is refused before anything is trained."""
-    scheme, file_scheme = settings.the_scheme(None), settings.the_scheme(settings.file_scheme)
+    scheme, file_scheme = settings.scheme_named(None), settings.scheme_named(settings.file_scheme)
     reports = {name: ReadReport() for name in ("train", "dev", "test")}
     sentences = _read(train, "train", settings, reports["train"])
-    sentences, report = check_gold(sentences, file_scheme, policy=settings.gold)
+    sentences, report = check_gold(sentences, file_scheme, policy=settings.illegal_gold)
     if report.places:
         logger.warning("train: %s", report)
-    held_out: list[Sentence] = []
+    dev_sentences: list[Sentence] = []
     if dev is not None:
-        held_out = _read(dev, "dev", settings, reports["dev"])
+        dev_sentences = _read(dev, "dev", settings, reports["dev"])
     elif settings.dev_fraction and len(sentences) > 1:
-        sentences, held_out = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
-    last = _read(test, "test", settings, reports["test"]) if test is not None else []
+        sentences, dev_sentences = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
+    test_sentences = _read(test, "test", settings, reports["test"]) if test is not None else []
     found = read_batch([sentence.tags or () for sentence in sentences], file_scheme)
     types = sorted({segment.type for row in found for segment in row})
     if not types:
         raise DataError(
-            f"{_named(train, 'train')}: every tag is outside, so there is nothing to learn; is tag_column right?"
+            f"{_describe(train, 'train')}: every tag is outside, so there is nothing to learn; is tag_column right?"
         )
     tags = scheme.tags(types)
     index = {tag: number for number, tag in enumerate(tags)}
-    for name, part in (("dev", held_out), ("test", last)):
+    for name, part in (("dev", dev_sentences), ("test", test_sentences)):
         _warn_of_unknown(part, name, types, file_scheme)
     summary = {"train": {**_summary(sentences), "gold": str(report).split("\n")[0]}}
-    summary.update({name: _summary(part) for name, part in (("dev", held_out), ("test", last)) if part})
+    summary.update({name: _summary(part) for name, part in (("dev", dev_sentences), ("test", test_sentences)) if part})
     for name, read in reports.items():
         if read.counts and name in summary:
             logger.warning("%s: %s", name, read)
             summary[name] |= {"read": read.counts}
-    return Corpus(
+    return TrainingData(
         sentences=sentences,
         ids=[
             [index[tag] for tag in encode(row, len(sentence.tokens), scheme)]
             for row, sentence in zip(found, sentences, strict=True)
         ],
         tags=tags,
-        dev=held_out,
-        test=last,
+        dev=dev_sentences,
+        test=test_sentences,
         summary=summary,
     )
 
 
-def _read(data: Data, name: str, settings: Settings, report: ReadReport) -> list[Sentence]:
+def _read(data: LabelledData, name: str, settings: Settings, report: ReadReport) -> list[Sentence]:
     """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
-    read = read_data(data, settings.data, settings.the_scheme(settings.file_scheme), report)
+    scheme = settings.scheme_named(settings.file_scheme)
+    read = read_labelled(data, scheme, report, **settings.data.options())
     sentences = [sentence for sentence in read if sentence.tokens]
     if not sentences:
-        raise DataError(f"{_named(data, name)}: no sentence in it; {name} needs at least one with its tags")
+        raise DataError(f"{_describe(data, name)}: no sentence in it; {name} needs at least one with its tags")
     _check_tags(sentences, name)
     return list(with_context(sentences, settings.encoder.context))
 
 
-def _named(data: Data, name: str) -> str:
+def _describe(data: LabelledData, name: str) -> str:
     """What to call data in an error: by its files, where it has any."""
-    parts = [data] if isinstance(data, str | Path) else list(data or ())
+    parts = [data] if isinstance(data, str | Path) else list(data)
     return ",".join(str(part) for part in parts if isinstance(part, str | Path)) or name
 
 

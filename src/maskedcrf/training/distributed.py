@@ -16,22 +16,20 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from maskedcrf.tagger.model import known_device
-
 
 @dataclass(frozen=True, slots=True)
-class Processes:
+class ProcessGroup:
     """Which of how many processes this is."""
 
     rank: int = 0
     world: int = 1
 
     @property
-    def first(self) -> bool:
-        """The one that writes files and speaks."""
+    def is_main(self) -> bool:
+        """True on rank 0, which alone writes files and logs."""
         return self.rank == 0
 
-    def share(self, batch: list[int]) -> list[int]:
+    def shard(self, batch: list[int]) -> list[int]:
         """This process's part of a batch."""
         return batch[self.rank :: self.world]
 
@@ -45,7 +43,7 @@ class Processes:
                     parameter.grad = torch.zeros_like(parameter)
                 dist.all_reduce(parameter.grad)
 
-    def summed(self, parameter: Tensor) -> Tensor:
+    def all_reduced_gradient(self, parameter: Tensor) -> Tensor:
         """The sum of a parameter's gradient over all processes; this one's stays as it is."""
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         if self.world > 1:
@@ -53,7 +51,7 @@ class Processes:
             dist.all_reduce(gradient)
         return gradient
 
-    def total(self, value: Tensor) -> Tensor:
+    def all_reduce(self, value: Tensor) -> Tensor:
         """The sum of a value over all processes, in its place."""
         if self.world > 1:
             dist.all_reduce(value)
@@ -64,7 +62,7 @@ class Processes:
         if self.world > 1:
             dist.barrier()
 
-    def from_first(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Overwrite these tensors with the first process's."""
         if self.world > 1:
             for tensor in tensors:
@@ -72,17 +70,17 @@ class Processes:
 
 
 @contextmanager
-def joined(device: torch.device) -> Iterator[Processes]:
+def join_process_group(device: torch.device) -> Iterator[ProcessGroup]:
     """Join the other processes, if there are any, and leave them at the end."""
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
-        yield Processes()
+        yield ProcessGroup()
         return
     already = dist.is_initialized()
     if not already:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield Processes(dist.get_rank(), dist.get_world_size())
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     finally:
         if not already:
             dist.destroy_process_group()
@@ -90,15 +88,6 @@ def joined(device: torch.device) -> Iterator[Processes]:
             gc.collect()
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this process is the one that writes files, known also while they are not joined."""
     return os.environ.get("RANK", "0") == "0"
-
-
-def choose_device(name: str) -> torch.device:
-    """The device of this name; `auto` is this process's GPU, if there is one."""
-    if name != "auto":
-        return known_device(name)
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))

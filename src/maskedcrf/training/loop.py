@@ -25,8 +25,8 @@ from maskedcrf.tagger.model import TaggerModel, to_device
 from maskedcrf.tagger.scores import score
 from maskedcrf.training import adversarial, averaging
 from maskedcrf.training.checkpoint import State, load_checkpoint, save_checkpoint
-from maskedcrf.training.dataset import Corpus
-from maskedcrf.training.distributed import Processes
+from maskedcrf.training.dataset import TrainingData
+from maskedcrf.training.distributed import ProcessGroup
 from maskedcrf.training.optimiser import build_optimiser, rate_factor, set_rates
 from maskedcrf.training.random_state import seed_all
 from maskedcrf.training.settings import Settings
@@ -50,7 +50,7 @@ class Epoch(NamedTuple):
     entry: dict[str, Any]
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """One forward pass of a batch."""
 
     features: Features
@@ -59,13 +59,13 @@ class Part(NamedTuple):
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """All that a run holds."""
 
     model: TaggerModel
-    corpus: Corpus
+    corpus: TrainingData
     settings: Settings
-    processes: Processes = field(default_factory=Processes)
+    processes: ProcessGroup = field(default_factory=ProcessGroup)
     work: Path | None = None
     """Where checkpoints go; None for none."""
     fingerprint: str = ""
@@ -76,16 +76,16 @@ class Run:
 
     def __post_init__(self) -> None:
         self.optimiser = build_optimiser(self.model, self.settings.optim)
-        self.average = averaging.begun(self.model) if self.settings.average else {}
+        self.average = averaging.start(self.model) if self.settings.ema_decay else {}
         dtype = _precision(self.settings, self.model.device)
         self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
         self.dtype = dtype
         self.lengths = [len(each.tokens) + sum(map(len, each.context)) for each in self.corpus.sentences]
-        self.steps_an_epoch = math.ceil(len(self.lengths) / self.settings.batch)
+        self.steps_an_epoch = math.ceil(len(self.lengths) / self.settings.batch_sentences)
         self.total = max((self.settings.epochs or 1) * self.steps_an_epoch, self.settings.minimum_steps)
 
 
-def resume(run: Run) -> None:
+def resume(run: TrainingRun) -> None:
     """Put the run back to where its last checkpoint was, if there is one."""
     if run.work is not None:
         run.state, run.best = load_checkpoint(
@@ -93,18 +93,18 @@ def resume(run: Run) -> None:
         )
         if run.state.scaler:
             run.scaler.load_state_dict(run.state.scaler)
-    run.processes.from_first([*run.model.state_dict().values(), *run.average.values()])
+    run.processes.broadcast([*run.model.state_dict().values(), *run.average.values()])
 
 
-def run_epochs(run: Run) -> Iterator[Step | Epoch]:
+def run_epochs(run: TrainingRun) -> Iterator[Step | Epoch]:
     """Train to the end, from wherever the run stands; afterwards the model has the weights of its best epoch."""
     state, settings = run.state, run.settings
     loss_sum = torch.tensor(state.loss_sum, dtype=torch.float64, device=run.model.device)
     while state.step < run.total and not state.finished:
         epoch, done = divmod(state.step, run.steps_an_epoch)
         started = perf_counter()
-        batches = training_batches(run.lengths, size=settings.batch, seed=settings.seed, epoch=epoch)
-        for parts, size in prepared(run, batches[done:][: run.total - state.step]):
+        batches = training_batches(run.lengths, size=settings.batch_sentences, seed=settings.seed, epoch=epoch)
+        for parts, size in tensor_batches(run, batches[done:][: run.total - state.step]):
             loss = train_step(run, parts, size)
             loss_sum += loss
             state.step += 1
@@ -112,7 +112,7 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
             ends = state.step % run.steps_an_epoch == 0 or state.step == run.total
             if ends:
                 trained = (state.step - 1) % run.steps_an_epoch + 1
-                with averaging.in_place(run.average, run.model):
+                with averaging.applied(run.average, run.model):
                     _close_epoch(run, epoch + 1, loss=float(loss_sum) / trained, started=started)
                 loss_sum.zero_()
                 yield Epoch(state.history[-1])
@@ -122,10 +122,10 @@ def run_epochs(run: Run) -> Iterator[Step | Epoch]:
     if run.best is not None:
         run.model.load_state_dict(run.best)
     else:
-        averaging.put(run.average, run.model)
+        averaging.copy_into(run.average, run.model)
 
 
-def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
+def train_step(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tensor:
     """One step on a batch of `size` sentences, given as the forward passes of this process's share.
 
     Returns the mean loss of the whole batch, the same on every process.
@@ -136,22 +136,24 @@ def train_step(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     run.model.train()
     run.optimiser.zero_grad(set_to_none=True)
     device = run.model.device
-    there = [Part(to_device(features, device), tags.to(device, non_blocking=True)) for features, tags in parts]
-    loss = _add_gradients(run, there, size)
+    on_device = [
+        MicroBatch(to_device(features, device), tags.to(device, non_blocking=True)) for features, tags in parts
+    ]
+    loss = _add_gradients(run, on_device, size)
     if settings.adversarial:
-        with adversarial.moved(run.model.encoder, settings.adversarial, run.processes):
-            _add_gradients(run, there, size)
+        with adversarial.perturbed(run.model.encoder, settings.adversarial, run.processes):
+            _add_gradients(run, on_device, size)
     run.processes.sum_gradients(run.model.parameters())
     run.scaler.unscale_(run.optimiser)
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
     run.scaler.step(run.optimiser)
     run.scaler.update()
-    if settings.average:
-        averaging.update(run.average, run.model, decay=settings.average, step=run.state.step + 1)
-    return run.processes.total(loss)
+    if settings.ema_decay:
+        averaging.update(run.average, run.model, decay=settings.ema_decay, step=run.state.step + 1)
+    return run.processes.all_reduce(loss)
 
 
-def _add_gradients(run: Run, parts: Sequence[Part], size: int) -> Tensor:
+def _add_gradients(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tensor:
     """Forward and backward through every part; the mean loss over `size` sentences."""
     device = run.model.device
     total = torch.zeros((), device=device)
@@ -164,23 +166,24 @@ def _add_gradients(run: Run, parts: Sequence[Part], size: int) -> Tensor:
     return total
 
 
-def prepared(run: Run, batches: Sequence[list[int]]) -> Iterator[tuple[list[Part], int]]:
+def tensor_batches(run: TrainingRun, batches: Sequence[list[int]]) -> Iterator[tuple[list[MicroBatch], int]]:
     """Each batch as tensors, and its size; a GPU works on the last one meanwhile, since no step waits for it."""
     for batch in batches:
-        own = run.processes.share(batch)
-        limit = run.settings.batch_tokens
+        shard = run.processes.shard(batch)
+        limit = run.settings.forward_tokens
         random = np.random.default_rng([run.settings.seed, run.state.step, run.processes.rank])
-        cut = prediction_batches([run.lengths[number] for number in own], size=len(batch), tokens=limit)
-        yield [_part(run, [own[place] for place in places], random) for places in cut], len(batch)
+        lengths = run.model.encoder.compute_lengths([run.corpus.sentences[number] for number in shard])
+        micro_batches = prediction_batches(lengths, size=len(batch), tokens=limit)
+        yield [_part(run, [shard[place] for place in places], random) for places in micro_batches], len(batch)
 
 
-def _part(run: Run, numbers: Sequence[int], random: np.random.Generator) -> Part:
+def _part(run: TrainingRun, numbers: Sequence[int], random: np.random.Generator) -> MicroBatch:
     shown = [_drop_words(run.corpus.sentences[number], run.settings.word_dropout, random) for number in numbers]
     features = run.model.encoder.prepare(shown)
     mask = features["mask"]
     tags = torch.full(mask.shape, -100)
     tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])
-    return Part(features, tags)
+    return MicroBatch(features, tags)
 
 
 def _drop_words(sentence: Sentence, share: float, random: np.random.Generator) -> Sentence:
@@ -192,20 +195,20 @@ def _drop_words(sentence: Sentence, share: float, random: np.random.Generator) -
     return replace(sentence, tokens=words)
 
 
-def _close_epoch(run: Run, epoch: int, *, loss: float, started: float) -> None:
+def _close_epoch(run: TrainingRun, epoch: int, *, loss: float, started: float) -> None:
     """Score the epoch on dev, keep the best weights, decide whether to stop."""
     state, settings = run.state, run.settings
     entry: dict[str, Any] = {"epoch": epoch, "step": state.step, "loss": loss}
     if run.corpus.dev:
-        decisive = torch.zeros(2, dtype=torch.float64, device=run.model.device)
-        if run.processes.first:
-            scores = score(run.model, run.corpus.dev, gold_scheme=settings.the_scheme(settings.file_scheme))
+        dev_key = torch.zeros(2, dtype=torch.float64, device=run.model.device)
+        if run.processes.is_main:
+            scores = score(run.model, run.corpus.dev, gold_scheme=settings.scheme_named(settings.file_scheme))
             entry["dev"] = scores.to_dict()
-            decisive += torch.tensor([scores.f1, -scores.loss if scores.loss is not None else 0.0]).to(decisive)
-        run.processes.from_first([decisive])
-        better, loss_on_dev = decisive.tolist() > state.best, -float(decisive[1])
+            dev_key += torch.tensor([scores.f1, -scores.loss if scores.loss is not None else 0.0]).to(dev_key)
+        run.processes.broadcast([dev_key])
+        better, loss_on_dev = dev_key.tolist() > state.best, -float(dev_key[1])
         if better:
-            state.best, state.best_epoch = decisive.tolist(), epoch
+            state.best, state.best_epoch = dev_key.tolist(), epoch
             run.best = plain_state(run.model)
         # While the loss still falls there is something to wait for, whatever F1 an early epoch had by chance.
         falls = state.lowest_loss is None or loss_on_dev < state.lowest_loss
@@ -217,8 +220,8 @@ def _close_epoch(run: Run, epoch: int, *, loss: float, started: float) -> None:
     state.history.append({**entry, "seconds": round(perf_counter() - started, 3)})
 
 
-def _save(run: Run) -> None:
-    if run.work is not None and run.processes.first:
+def _save(run: TrainingRun) -> None:
+    if run.work is not None and run.processes.is_main:
         run.state.scaler = run.scaler.state_dict()
         save_checkpoint(
             run.work,

@@ -15,11 +15,13 @@ from maskedcrf.training.loop import Epoch, Step
 
 logger = logging.getLogger(__name__)
 
-EVERY = 10
+LOSS_EVERY_STEPS = 10
 """Steps between two looks at the loss: each makes the host wait for the device."""
 
 
-def watch(events: Iterable[Step | Epoch], *, bar: bool = True, silent: bool = False) -> Iterator[dict[str, Any]]:
+def with_progress(
+    events: Iterable[Step | Epoch], *, bar: bool = True, silent: bool = False
+) -> Iterator[dict[str, Any]]:
     """Drive a run and give its epochs as they end, showing a bar where a terminal can show one."""
     if bar and not silent and sys.stderr.isatty():
         yield from _with_bar(events)
@@ -54,7 +56,7 @@ def _with_bar(events: Iterable[Step | Epoch]) -> Iterator[dict[str, Any]]:
                 scores = f"  F1 {dev['retain']['f1']:.2f}  illegal {dev['illegal']:.2f} %" if dev else ""
                 progress.console.print(epoch_line(event.entry), highlight=False)
                 yield event.entry
-            elif event.step % EVERY == 0 or event.step == event.total:
+            elif event.step % LOSS_EVERY_STEPS == 0 or event.step == event.total:
                 shown = f"loss {float(event.loss):.3f}{scores}"
                 progress.update(task, completed=event.step, total=event.total, description=shown)
 
@@ -67,7 +69,7 @@ class Tracker(Protocol):
 
 
 @contextmanager
-def tracked(name: str | None, folder: Path, settings: dict[str, Any]) -> Iterator[Tracker | None]:
+def open_tracker(name: str | None, folder: Path, settings: dict[str, Any]) -> Iterator[Tracker | None]:
     """A tracker of accelerate's by its name (tensorboard, wandb, ...); None for none."""
     if name is None:
         yield None
@@ -80,7 +82,7 @@ def tracked(name: str | None, folder: Path, settings: dict[str, Any]) -> Iterato
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it only warns of what is not installed; we refuse
             accelerator = Accelerator(log_with=name, project_dir=str(folder))
-        accelerator.init_trackers("maskedcrf", config=dict(flat(settings)))
+        accelerator.init_trackers("maskedcrf", config=dict(flatten(settings)))
     except (ValueError, ImportError) as error:
         raise MissingExtraError(f"tracker {name!r}: {str(error).splitlines()[0]}") from error
     if not accelerator.trackers:
@@ -91,10 +93,10 @@ def tracked(name: str | None, folder: Path, settings: dict[str, Any]) -> Iterato
         accelerator.end_training()
 
 
-def flat(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float | str]]:
+def flatten(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float | str]]:
     """Nested values as `dev/retain/f1`, numbers and words only."""
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{name}/")
+            yield from flatten(value, f"{prefix}{name}/")
         elif isinstance(value, int | float | str):
             yield f"{prefix}{name}", value

@@ -21,7 +21,7 @@ def seed_all(*parts: int | str) -> None:
 
 
 @contextmanager
-def own_randomness() -> Iterator[None]:
+def preserve_rng() -> Iterator[None]:
     """Inside, seed as you like: afterwards the caller's generators are where they were."""
     python, numpy = random.getstate(), np.random.get_state()
     devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []

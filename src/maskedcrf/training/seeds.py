@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import statistics
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
+from maskedcrf.data.labelled import LabelledData
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger.folder import write_json
 from maskedcrf.tagger.tagger import Tagger
-from maskedcrf.training.dataset import Data
-from maskedcrf.training.distributed import is_first
-from maskedcrf.training.train import train
+from maskedcrf.training.distributed import is_main_process
+from maskedcrf.training.settings import Settings
+from maskedcrf.training.settings_dict import SettingsDict
+from maskedcrf.training.train import train as train_one
 
 MEASURES = {"retain": ("retain", "f1"), "discard": ("discard", "f1"), "illegal": ("illegal",)}
 
 
 def train_seeds(
-    data: Data, dev: Data = None, *, seeds: int, output: str | Path | None = None, seed: int = 1, **settings: Any
+    train: LabelledData,
+    dev: LabelledData | None = None,
+    *,
+    seeds: int,
+    test: LabelledData | None = None,
+    settings: Settings | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    **changes: Unpack[SettingsDict],
 ) -> tuple[list[Tagger], dict[str, Any]]:
-    """The taggers of `seeds` runs with seeds counted up from `seed`, and the summary of their scores.
+    """The taggers of `seeds` runs with seeds counted up from the setting `seed`, and the summary of their scores.
 
     With `output`, each run is saved as `seed-N` in that folder and the summary as `seeds.json`; runs that are done
     already are not run again.
@@ -27,12 +38,25 @@ def train_seeds(
     if seeds < 1:
         raise MaskedCRFError(f"seeds is a number of runs, got {seeds}")
     folder = Path(output) if output is not None else None
+    first = changes.get("seed", 1 if settings is None else settings.seed)
+    numbers = range(first, first + seeds)
     taggers = []
-    for number in range(seed, seed + seeds):
+    for number in numbers:
+        own: SettingsDict = {**changes, "seed": number}
         target = None if folder is None else folder / f"seed-{number}"
-        taggers.append(train(data, dev, output=target, seed=number, **settings))
-    summary = summarise([tagger.record.scores for tagger in taggers], range(seed, seed + seeds))
-    if folder is not None and is_first():  # the others have no scores
+        tagger = train_one(
+            train,
+            dev,
+            test=test,
+            settings=settings,
+            output=target,
+            overwrite=overwrite,
+            progress=progress,
+            **own,
+        )
+        taggers.append(tagger)
+    summary = summarise([tagger.record.scores for tagger in taggers], numbers)
+    if folder is not None and is_main_process():  # the others have no scores
         write_json(folder / "seeds.json", summary)
     return taggers, summary
 

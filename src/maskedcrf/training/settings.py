@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from maskedcrf.data.formats import Format
 from maskedcrf.data.gold import Policy
+from maskedcrf.data.labelled import DataDict
 from maskedcrf.data.span_fit import Misfits, Overlaps
 from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.errors import MaskedCRFError
@@ -26,9 +25,19 @@ Precision = Literal["auto", "float32", "bf16", "fp16"]
 Schedule = Literal["linear", "constant"]
 Model = TypeVar("Model", bound=BaseModel)
 
-CALLED = {"lr": "head_rate", "learning_rate": "head_rate", "batch_size": "batch", "num_epochs": "epochs"}
+OTHER_NAMES = {
+    "lr": "head_rate",
+    "learning_rate": "head_rate",
+    "batch": "batch_sentences",
+    "batch_size": "batch_sentences",
+    "batch_tokens": "forward_tokens",
+    "num_epochs": "epochs",
+    "gold": "illegal_gold",
+    "average": "ema_decay",
+    "start": "encoder_from",
+}
 """What others call a setting, and ours."""
-SMALL = 5000
+SMALL_CORPUS_SENTENCES = 5000
 """Training sets of fewer sentences get twice the epochs by default."""
 
 
@@ -94,6 +103,10 @@ class DataSettings(_Frozen):
     overlaps: Overlaps = "error"
     """Spans that share a token: `error`, or keep the `longest` or the `first`."""
 
+    def options(self) -> DataDict:
+        """The same as keywords of the readers."""
+        return cast(DataDict, self.model_dump())
+
 
 class Settings(_Frozen):
     """All of a run's settings, with defaults that work."""
@@ -108,7 +121,7 @@ class Settings(_Frozen):
     """What stands between prefix and type."""
     prefix_last: bool = False
     """True for tags such as LOC-B."""
-    gold: Policy = "error"
+    illegal_gold: Policy = "error"
     """What to do with gold that its own scheme forbids."""
 
     head: Head = "crf"
@@ -123,7 +136,7 @@ class Settings(_Frozen):
     """Learn each batch a second time with its embeddings moved so far up the gradient of the loss; 0 for never."""
     encoder: EncoderConfig = EncoderConfig()
     """Words to vectors."""
-    start: str | None = None
+    encoder_from: str | None = None
     """Folder of a saved tagger whose encoder the training begins with: that of a bigger corpus, say."""
     optim: OptimSettings = OptimSettings()
     """Rates and their course."""
@@ -136,11 +149,11 @@ class Settings(_Frozen):
     """Train on until at least this many steps: `epochs = 5, minimum_steps = 10000` is the paper's rule."""
     patience: int | None = Field(default=None, ge=0)
     """Stop after this many epochs with no better F1 or lower loss on dev; 0 never. 8 without a transformer, else 0."""
-    batch: int = Field(default=32, ge=1)
+    batch_sentences: int = Field(default=32, ge=1)
     """Sentences a step."""
-    batch_tokens: int = Field(default=16384, ge=1)
-    """Padded tokens in one forward pass; a batch with more is cut, and its gradients add up to the same."""
-    average: float | None = Field(default=None, gt=0, lt=1)
+    forward_tokens: int = Field(default=16384, ge=1)
+    """Tokens (word pieces for a transformer), padding included, in one forward pass; a batch with more is cut."""
+    ema_decay: float | None = Field(default=None, gt=0, lt=1)
     """Score and keep a moving average of the weights, of this decay a step, such as 0.999; none if left out."""
     dev_fraction: float = Field(default=0.1, ge=0, lt=1)
     """Share of train kept for dev where no dev is given; 0 for none."""
@@ -150,7 +163,7 @@ class Settings(_Frozen):
     seed: int = Field(default=1, ge=0, lt=1 << 32)
     """Of weights, order and dropout: on a CPU the same seed gives the same bytes."""
     device: str = "auto"
-    """`cpu`, `cuda`, `cuda:1`; the first GPU if there is one."""
+    """`cpu`, `cuda`, `cuda:1`; `auto` is the GPU if there is one."""
     precision: Precision = "auto"
     """Of the encoder: bf16 on a GPU, float32 on a CPU. The CRF is float32 or wider always."""
     checkpoint_steps: int | None = Field(default=None, ge=1)
@@ -182,9 +195,9 @@ class Settings(_Frozen):
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Settings:
         """Checked settings; a wrong one is named in one line, with the nearest right name."""
-        return _checked(cls, values)
+        return validate(cls, values)
 
-    def the_scheme(self, name: str | None) -> Scheme:
+    def scheme_named(self, name: str | None) -> Scheme:
         """One of the three schemes, in the files' way of writing tags."""
         return Scheme.get(name or self.scheme, delimiter=self.delimiter, prefix_last=self.prefix_last)
 
@@ -195,53 +208,11 @@ class Settings(_Frozen):
             "file_scheme": self.scheme,
             "output_scheme": self.file_scheme or self.scheme,
             "dropout": self.encoder.dropout,
-            "epochs": (20 if sentences < SMALL else 10) if pretrained else 40,
+            "epochs": (20 if sentences < SMALL_CORPUS_SENTENCES else 10) if pretrained else 40,
             "patience": 0 if pretrained else 8,
         }
         update = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         return self.model_copy(update={**update, "optim": self.optim.resolved(pretrained=pretrained)})
-
-
-class Places(_Frozen):
-    """What a run reads and writes, which stands beside its settings in a file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    train: str | list[str]
-    output: str
-    dev: str | list[str] | None = None
-    test: str | list[str] | None = None
-    seeds: int | None = None
-    overwrite: bool = False
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The same values, each of its kind; what is missing or of another kind is named in one line."""
-        for name in ("train", "output"):
-            if not values.get(name):
-                raise SettingsError(f"nothing given for {name}: say --{name} or put it in the settings file")
-        return _checked(cls, values).model_dump(exclude_unset=True)
-
-
-def read_settings(path: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a TOML file, with flags (`encoder.transformer` for a table's key) on top."""
-    values: dict[str, Any] = {}
-    if path is not None:
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SettingsError(f"{path}: {error.strerror}; give a readable TOML file") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{path}: not TOML ({error}); labelled files go after --train") from error
-    for name, value in flags.items():
-        *tables, key = name.split(".")
-        table = values
-        for step in tables:
-            table = table.setdefault(step, {})
-            if not isinstance(table, dict):
-                raise SettingsError(f"{name}: {step} is a value, not a table")
-        table[key] = value
-    return values
 
 
 def known_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[str]:
@@ -253,7 +224,8 @@ def known_names(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator
                 yield from known_names(inner, f"{prefix}{name}.")
 
 
-def _checked(model: type[Model], values: Mapping[str, Any]) -> Model:
+def validate(model: type[Model], values: Mapping[str, Any]) -> Model:
+    """The checked model of these values; a wrong one is named in one line, with the nearest right name."""
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
@@ -268,7 +240,7 @@ def _explain(error: ValidationError) -> str:
         # Keys alone are compared: with its table, a wrong key would be nearest to any other of that table.
         ends = {other.rpartition(".")[2]: other for other in reversed(names)}
         key = name.rpartition(".")[2]
-        near = [ends[end] for end in get_close_matches(CALLED.get(key, key), ends, n=1, cutoff=0.6)]
+        near = [ends[end] for end in get_close_matches(OTHER_NAMES.get(key, key), ends, n=1, cutoff=0.6)]
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
         return f"unknown setting {name}: {hint}"
     message = first["msg"].removeprefix("Value error, ")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
+from maskedcrf.data.labelled import LabelledData
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.evaluation.compare import signature
+from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.folder import (
     METRICS,
     Record,
     read_config,
+    read_metrics,
     refuse_foreign,
     write_metrics,
     write_record,
@@ -22,68 +25,88 @@ from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.scores import Scores, score
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
-from maskedcrf.training.dataset import Corpus, Data, build_corpus
-from maskedcrf.training.distributed import choose_device, joined
-from maskedcrf.training.loop import Run, resume, run_epochs
-from maskedcrf.training.progress import flat, tracked, watch
-from maskedcrf.training.random_state import own_randomness, seed_all
+from maskedcrf.training.dataset import TrainingData, build_corpus
+from maskedcrf.training.distributed import join_process_group
+from maskedcrf.training.lock import lock_output, sibling
+from maskedcrf.training.loop import TrainingRun, resume, run_epochs
+from maskedcrf.training.progress import flatten, open_tracker, with_progress
+from maskedcrf.training.random_state import preserve_rng, seed_all
 from maskedcrf.training.settings import Settings
-from maskedcrf.training.warm_start import begin_with
+from maskedcrf.training.settings_dict import SettingsDict
+from maskedcrf.training.warm_start import copy_encoder_weights
 
 logger = logging.getLogger(__name__)
 
-WORK, LOGS = ".training", ".logs"
+CHECKPOINT_SUFFIX, TRACKER_SUFFIX = ".training", ".logs"
 """Endings of the folders beside a model's: checkpoints while it trains, and what a tracker writes, which stays."""
 
 
 def train(
-    train: Data,
-    dev: Data = None,
+    train: LabelledData,
+    dev: LabelledData | None = None,
     *,
-    test: Data = None,
+    test: LabelledData | None = None,
+    settings: Settings | None = None,
     output: str | Path | None = None,
     overwrite: bool = False,
-    bar: bool = True,
-    **settings: Any,
+    progress: bool = True,
+    **changes: Unpack[SettingsDict],
 ) -> Tagger:
     """A tagger trained on this data, saved to `output` if given.
 
     A run that was stopped goes on where its last checkpoint was when it is started again with the same settings and
     data; one that had finished is loaded, and scored on `test` if given. `overwrite` starts anew.
+
+    Args:
+        train: a path, several paths, a dataset, `Sentence`s or (tokens, tags) pairs.
+        dev: the same, to choose the best epoch by; a part of train if left out.
+        test: the same, to score the finished model on.
+        settings: all settings at once.
+        output: the folder of the model; its checkpoints stand beside it while it trains.
+        overwrite: start anew, whatever is there.
+        progress: show a bar where a terminal can show one.
+        **changes: single settings, over those of `settings`.
     """
-    chosen = Settings.of(settings)
+    given = {} if settings is None else settings.model_dump(exclude_unset=True)
+    chosen = Settings.of({**given, **changes})
     target = Path(output) if output is not None else None
     if target is not None and (overwrite or not target.exists()):
         refuse_foreign(target)  # before anything is trained
-    corpus = build_corpus(train, dev, test, chosen)
-    chosen = chosen.resolved(len(corpus.sentences))
-    fingerprint = corpus.fingerprint(chosen)
-    if target is not None and target.exists() and not overwrite:
-        return _finished(target, corpus, chosen, fingerprint)
-    device = choose_device(chosen.device)
-    with own_randomness(), joined(device) as processes:
-        seed_all(chosen.seed, "model")
-        model = build_model(corpus, chosen).to(device)
-        work = _work_folder(target, overwrite=overwrite and processes.first)
+    with lock_output(target):
+        data = build_corpus(train, dev, test, chosen)
+        chosen = chosen.resolved(len(data.sentences))
+        if target is not None and target.exists() and not overwrite:
+            return _load_finished(target, data, chosen)
+        return _train(data, chosen, target, overwrite=overwrite, progress=progress)
+
+
+def _train(data: TrainingData, settings: Settings, target: Path | None, *, overwrite: bool, progress: bool) -> Tagger:
+    device = choose_device(settings.device)
+    with preserve_rng(), join_process_group(device) as processes:
+        seed_all(settings.seed, "model")
+        model = build_model(data, settings).to(device)
+        work = _work_folder(target, overwrite=overwrite and processes.is_main)
         processes.wait()  # or another might still find the checkpoint that the first is about to delete
-        run = Run(model, corpus, chosen, processes, work, fingerprint)
+        run = TrainingRun(model, data, settings, processes, work, data.fingerprint(settings))
         resume(run)
-        logs = Path.cwd() if target is None else _beside(target, LOGS)
-        _drive(run, bar=bar, logs=logs)
+        logs = Path.cwd() if target is None else sibling(target, TRACKER_SUFFIX)
+        _run_to_end(run, progress=progress, logs=logs)
         tagger = _tagger(run)
-        if target is not None and processes.first:
+        if target is not None and processes.is_main:
             tagger.save(target, overwrite=overwrite)
-        if work is not None and processes.first:
+        if work is not None and processes.is_main:
             shutil.rmtree(work)
     return tagger
 
 
-def _finished(target: Path, corpus: Corpus, settings: Settings, fingerprint: str) -> Tagger:
+def _load_finished(target: Path, corpus: TrainingData, settings: Settings) -> Tagger:
     """The tagger that this very run had saved already; anything else in its place is left alone."""
-    if _made_by(target, fingerprint):
+    if _has_fingerprint(target, corpus.fingerprint(settings)):
         logger.info("%s: already trained with these settings and data", target)
-        shutil.rmtree(_beside(target, WORK), ignore_errors=True)  # killed between saving the model and this
-        tagger = Tagger.load(target)
+        # Checkpoints are left if the run was killed after it had saved the model.
+        shutil.rmtree(sibling(target, CHECKPOINT_SUFFIX), ignore_errors=True)
+        tagger = Tagger.load(target, device=settings.device)
+        tagger.history = read_metrics(target / METRICS)
         if corpus.test:
             _score_test(tagger, target, corpus, settings)
         return tagger
@@ -92,7 +115,7 @@ def _finished(target: Path, corpus: Corpus, settings: Settings, fingerprint: str
     )
 
 
-def _made_by(target: Path, fingerprint: str) -> bool:
+def _has_fingerprint(target: Path, fingerprint: str) -> bool:
     """Whether this is the model folder of the run with this fingerprint."""
     try:
         return read_config(target).record.fingerprint == fingerprint
@@ -100,14 +123,14 @@ def _made_by(target: Path, fingerprint: str) -> bool:
         return False
 
 
-def _score_test(tagger: Tagger, target: Path, corpus: Corpus, settings: Settings) -> None:
+def _score_test(tagger: Tagger, target: Path, corpus: TrainingData, settings: Settings) -> None:
     """Record the scores of a finished run on the test data given now, which the fingerprint does not cover."""
     device = choose_device(settings.device)
-    with joined(device) as processes:
+    with join_process_group(device) as processes:
         processes.wait()  # or another might still be reading the folder that the first is about to replace
-        if not processes.first:
+        if not processes.is_main:
             return
-        found = score(tagger.to(device).model, corpus.test, gold_scheme=settings.the_scheme(settings.file_scheme))
+        found = score(tagger.model, corpus.test, gold_scheme=settings.scheme_named(settings.file_scheme))
         old = tagger.record
         data, scores = {**old.data, "test": corpus.summary["test"]}, {**old.scores, "test": found.to_dict()}
         tagger.record = old.model_copy(update={"data": data, "scores": scores})
@@ -119,9 +142,9 @@ def _work_folder(target: Path | None, *, overwrite: bool) -> Path | None:
     """Where the run keeps its checkpoints until it is done: beside the output, which appears only when it is whole."""
     if target is None:
         return None
-    work = _beside(target, WORK)
+    work = sibling(target, CHECKPOINT_SUFFIX)
     if overwrite:
-        for old in (work, _beside(target, LOGS)):
+        for old in (work, sibling(target, TRACKER_SUFFIX)):
             shutil.rmtree(old, ignore_errors=True)
     try:
         work.mkdir(parents=True, exist_ok=True)
@@ -130,36 +153,32 @@ def _work_folder(target: Path | None, *, overwrite: bool) -> Path | None:
     return work
 
 
-def _beside(target: Path, ending: str) -> Path:
-    return target.with_name(target.name + ending)
-
-
-def build_model(corpus: Corpus, settings: Settings) -> TaggerModel:
+def build_model(corpus: TrainingData, settings: Settings) -> TaggerModel:
     """The model that these settings train on this corpus, before its first step; settings must be resolved."""
     encoder = build_encoder(settings.encoder, corpus.sentences)
-    if settings.start:
-        begin_with(encoder, Path(settings.start))
-    rules = Constraints.from_scheme(corpus.tags, settings.the_scheme(None))
+    if settings.encoder_from:
+        copy_encoder_weights(encoder, Path(settings.encoder_from))
+    rules = Constraints.from_scheme(corpus.tags, settings.scheme_named(None))
     assert settings.dropout is not None, "settings are resolved"
     return TaggerModel(encoder, rules, head=settings.head, mask=settings.mask, dropout=settings.dropout)
 
 
-def _drive(run: Run, *, bar: bool, logs: Path) -> None:
-    name = run.settings.tracker if run.processes.first else None
-    with tracked(name, logs, run.settings.model_dump(mode="json")) as tracker:
-        for entry in watch(run_epochs(run), bar=bar, silent=not run.processes.first):
-            if run.work is not None and run.processes.first:
+def _run_to_end(run: TrainingRun, *, progress: bool, logs: Path) -> None:
+    name = run.settings.tracker if run.processes.is_main else None
+    with open_tracker(name, logs, run.settings.model_dump(mode="json")) as tracker:
+        for entry in with_progress(run_epochs(run), bar=progress, silent=not run.processes.is_main):
+            if run.work is not None and run.processes.is_main:
                 write_metrics(run.work / METRICS, run.state.history)
             if tracker is not None:
-                tracker.log({k: v for k, v in flat(entry) if not isinstance(v, str)}, step=entry["step"])
+                tracker.log({k: v for k, v in flatten(entry) if not isinstance(v, str)}, step=entry["step"])
 
 
-def _tagger(run: Run) -> Tagger:
+def _tagger(run: TrainingRun) -> Tagger:
     """The trained tagger with the record of its making."""
     settings, corpus = run.settings, run.corpus
-    gold_scheme = settings.the_scheme(settings.file_scheme)
+    gold_scheme = settings.scheme_named(settings.file_scheme)
     scores: dict[str, Scores] = {}
-    if run.processes.first:
+    if run.processes.is_main:
         parts = {"dev": corpus.dev, "test": corpus.test}
         scores = {name: score(run.model, part, gold_scheme=gold_scheme) for name, part in parts.items() if part}
     encoder = settings.encoder
@@ -179,6 +198,6 @@ def _tagger(run: Run) -> Tagger:
         ),
         fingerprint=run.fingerprint,
     )
-    tagger = Tagger(run.model.eval(), output_scheme=settings.the_scheme(settings.output_scheme), record=record)
+    tagger = Tagger(run.model.eval(), output_scheme=settings.scheme_named(settings.output_scheme), record=record)
     tagger.history = run.state.history
     return tagger

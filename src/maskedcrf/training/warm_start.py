@@ -23,18 +23,18 @@ from maskedcrf.tagger.folder import WEIGHTS, load
 logger = logging.getLogger(__name__)
 
 
-def begin_with(encoder: Encoder, folder: Path) -> None:
+def copy_encoder_weights(encoder: Encoder, folder: Path) -> None:
     """Give the encoder the weights of a saved tagger's, as far as they fit; one of which nothing fits is refused."""
     other = load(folder)[0].encoder
     ours, theirs = _parts(encoder), _parts(other)
     fitting = [name for name in ours if name in theirs and _fits(ours[name], theirs[name])]
     if not fitting or ("transformer" in ours.keys() & theirs.keys() and "transformer" not in fitting):
         raise ModelFolderError(
-            f"{folder}: its encoder ({_named(other.config)}) does not fit this one ({_named(encoder.config)}); "
+            f"{folder}: its encoder ({_describe(other.config)}) does not fit this one ({_describe(encoder.config)}); "
             "start from a tagger with the same encoder"
         )
     for name in fitting:
-        _take(ours[name], theirs[name])
+        _copy_part(ours[name], theirs[name])
     logger.info("%s: training begins with its %s", folder, ", ".join(fitting))
 
 
@@ -73,7 +73,7 @@ def _tables(part: nn.Module) -> dict[str, Tensor]:
     return {f"{name}.weight": each.weight for name, each in part.named_modules() if isinstance(each, nn.Embedding)}
 
 
-def _entries(vocabulary: Words | Characters) -> list[tuple[str, str]]:
+def _row_keys(vocabulary: Words | Characters) -> list[tuple[str, str]]:
     """What each row of a vocabulary's table stands for."""
     if isinstance(vocabulary, Words):
         kinds = {"mark": ("padding", "unknown"), "shape": vocabulary.shapes, "word": vocabulary.words}
@@ -83,7 +83,7 @@ def _entries(vocabulary: Words | Characters) -> list[tuple[str, str]]:
 
 
 @torch.no_grad()
-def _take(ours: Any, theirs: Any) -> None:
+def _copy_part(ours: Any, theirs: Any) -> None:
     """Copy the weights of a part that fits."""
     found = dict(theirs.named_parameters())
     tables = _tables(ours)
@@ -91,13 +91,13 @@ def _take(ours: Any, theirs: Any) -> None:
         if name not in tables:
             parameter.copy_(found[name])
             continue
-        there = {entry: row for row, entry in enumerate(_entries(theirs.vocabulary))}
-        rows = [(row, there[entry]) for row, entry in enumerate(_entries(ours.vocabulary)) if entry in there]
+        there = {entry: row for row, entry in enumerate(_row_keys(theirs.vocabulary))}
+        rows = [(row, there[entry]) for row, entry in enumerate(_row_keys(ours.vocabulary)) if entry in there]
         here, from_there = map(list, zip(*rows, strict=True))
         parameter[here] = found[name][from_there]
 
 
-def _named(config: EncoderConfig) -> str:
+def _describe(config: EncoderConfig) -> str:
     """An encoder in a word or two: its pretrained parts by name, else what it is made of."""
     parts = {
         "transformer": config.transformer,
