@@ -164,8 +164,8 @@ def test_help_shows_the_defaults_of_the_settings(capsys):
     assert main(["train", "--help"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     settings = Settings()
-    for name in ("scheme", "gold", "head", "mask", "seed", "device"):
-        told = out.partition(f" --{name} <")[2].partition(" <")[0]
+    for name in ("scheme", "illegal_gold", "head", "mask", "seed", "device"):
+        told = out.partition(f" --{name.replace('_', '-')} <")[2].partition(" <")[0]
         assert f"[default: {getattr(settings, name)}]" in told
     for name in ("file_scheme", "output_scheme", "epochs"):
         assert Settings.model_fields[name].description in out

@@ -28,7 +28,7 @@ def main(output: str, notes: str) -> None:
     with Path(notes, rank).open("w") as handle:
         noted(loop, "save_checkpoint", lambda _, state, **__: handle.write(f"checkpoint {state.loss_sum}\n"))
         noted(Tagger, "save", lambda *_, **__: handle.write("model\n"))
-        noted(ProcessGroup, "share", lambda processes, batch: handle.write(f"share {processes.world} {len(batch)}\n"))
+        noted(ProcessGroup, "shard", lambda processes, batch: handle.write(f"share {processes.world} {len(batch)}\n"))
         Tagger.train(
             corpus(17),
             corpus(6, 1),

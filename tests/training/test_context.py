@@ -60,7 +60,7 @@ def test_a_run_with_context_stopped_after_any_step_goes_on_to_the_same_weights(b
 
 
 def test_batches_are_cut_by_all_the_words_that_are_seen(bert):
-    run = make_run(bert, forward_tokens=16)  # of documents of two sentences of two words
+    run = make_run(bert, forward_tokens=24)  # of documents of two sentences of two words, a piece each
     assert set(run.lengths) == {4}
     [(parts, size)] = loop.tensor_batches(run, [list(range(8))])
     assert (len(parts), size) == (2, 8)

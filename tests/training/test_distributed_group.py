@@ -43,10 +43,10 @@ def test_every_sentence_of_a_batch_has_one_process():
 def test_the_sum_of_all_gradients_leaves_the_own_one_alone(monkeypatch):
     monkeypatch.setattr(distributed.dist, "all_reduce", lambda tensor: tensor.add_(1))
     parameter = torch.nn.Parameter(torch.zeros(2))
-    assert ProcessGroup(1, 2).summed(parameter).tolist() == [1, 1], "without a share it counts as zero"
+    assert ProcessGroup(1, 2).all_reduced_gradient(parameter).tolist() == [1, 1], "without a share it counts as zero"
     parameter.grad = torch.tensor([2.0, 3.0])
-    assert ProcessGroup(1, 2).summed(parameter).tolist() == [3, 4]
-    assert ProcessGroup().summed(parameter).tolist() == [2, 3]
+    assert ProcessGroup(1, 2).all_reduced_gradient(parameter).tolist() == [3, 4]
+    assert ProcessGroup().all_reduced_gradient(parameter).tolist() == [2, 3]
     assert parameter.grad.tolist() == [2, 3]
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from pydantic import ValidationError
+from small_corpus import corpus
 
-from maskedcrf.training.settings import DataSettings, OptimSettings, Settings, SettingsError, read_settings
+from maskedcrf.data.labelled import DataDict
+from maskedcrf.encoders.config import EncoderConfig
+from maskedcrf.tagger import Tagger
+from maskedcrf.training.settings import DataSettings, OptimSettings, Settings, SettingsError
+from maskedcrf.training.settings_dict import EncoderDict, OptimDict, SettingsDict
+from maskedcrf.training.settings_file import read_settings
 
 
 @pytest.mark.parametrize(
@@ -92,3 +99,31 @@ def test_a_file_that_is_not_toml_is_refused_in_one_line(tmp_path, content):
 def test_a_missing_settings_file_is_named():
     with pytest.raises(SettingsError, match=r"nowhere\.toml"):
         read_settings(Path("nowhere.toml"), {})
+
+
+KEYWORDS = {SettingsDict: Settings, EncoderDict: EncoderConfig, OptimDict: OptimSettings, DataDict: DataSettings}
+TABLES = {"encoder": EncoderConfig | EncoderDict, "optim": OptimSettings | OptimDict, "data": DataSettings | DataDict}
+
+
+@pytest.mark.parametrize("keywords", KEYWORDS)
+def test_keyword_arguments_are_the_settings_with_their_types(keywords):
+    fields = {name: field.annotation for name, field in KEYWORDS[keywords].model_fields.items()}
+    expected = {**fields, **TABLES} if keywords is SettingsDict else fields
+    assert get_type_hints(keywords) == expected
+
+
+def test_single_settings_count_over_all_at_once(tmp_path):
+    given = Settings.of({**SMALL_RUN, "epochs": 3})
+    trained = Tagger.train(corpus(8), settings=given, epochs=1, progress=False).record.settings
+    assert (trained["epochs"], trained["batch_sentences"], trained["encoder"]["words"]) == (1, 4, 8)
+
+
+SMALL_RUN = {"device": "cpu", "batch_sentences": 4, "encoder": {"words": 8, "lstm_hidden": 8}}
+
+
+@pytest.mark.parametrize(
+    ("old", "now"), [("batch", "batch_sentences"), ("average", "ema_decay"), ("start", "encoder_from")]
+)
+def test_another_name_for_a_setting_is_answered_with_ours(old, now):
+    with pytest.raises(SettingsError, match=f"unknown setting {old}: did you mean {now}"):
+        Settings.of({old: 1})

@@ -55,15 +55,30 @@ def faces(emissions: Tensor) -> None:
 
 
 def tagger(folder: Path) -> list[Entity]:
-    made = Tagger.train([Sentence(("Ann", "left"), ("B-PER", "O"))], epochs=1)
+    sentences = [Sentence(("Ann", "left"), ("B-PER", "O"))]
+    made = Tagger.train(sentences, epochs=1, encoder={"words": 20}, optim={"head_rate": 1e-2}, output=folder)
+    Tagger.train("train.conll", [folder / "dev.conll"], test=[(["Ann"], ["B-PER"])], batch_sentences=8)
     assert_type(made.save(folder, overwrite=True), Path)
     loaded = Tagger.load(folder, device=torch.device("cpu"))
     assert_type(loaded.predict("Ann left"), Prediction)
     assert_type(loaded.predict(["Ann left", ["Ann", "left"]], nbest=2), list[Prediction])
     assert_type(loaded.evaluate([Sentence(("Ann",), ("B-PER",))]).f1, float)
+    assert_type(loaded.evaluate("test.conll", scheme="BIO").f1, float)
+    assert_type(loaded.predict("Ann left", fixed={0: "B-PER"}, forward_tokens=64), Prediction)
     found = loaded.predict("Ann left", probabilities=True).entities
     assert_type(found[0].probability, float | None)
     return found
+
+
+def typos(loaded: Tagger) -> None:
+    """Each of these is refused: an ignored error that is none would be reported."""
+    Tagger.train("train.conll", epoch=1)  # type: ignore[call-arg]
+    Tagger.train("train.conll", epochs="three")  # type: ignore[arg-type]
+    Tagger.train("train.conll", encoder={"lstm_hiden": 8})  # type: ignore[arg-type]
+    loaded.predict("Ann left", probabilites=True)  # type: ignore[call-overload]
+    loaded.predict(["Ann left"], fixed={0: "O"})  # type: ignore[dict-item]
+    loaded.stream(["Ann left"], nbest="two")  # type: ignore[arg-type]
+    loaded.evaluate("test.conll", schema="BIO")  # type: ignore[call-arg]
 
 
 def scores(gold: list[list[str]], predicted: list[list[str]]) -> float:

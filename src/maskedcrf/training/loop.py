@@ -30,6 +30,7 @@ from maskedcrf.training.distributed import ProcessGroup
 from maskedcrf.training.optimiser import build_optimiser, rate_factor, set_rates
 from maskedcrf.training.random_state import seed_all
 from maskedcrf.training.settings import Settings
+from maskedcrf.training.threads import step_threads
 
 HIDDEN_WORD = "\N{REPLACEMENT CHARACTER}"
 """Stands for a hidden word: unknown to every vocabulary, and no piece to a tokenizer."""
@@ -139,10 +140,11 @@ def train_step(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tens
     on_device = [
         MicroBatch(to_device(features, device), tags.to(device, non_blocking=True)) for features, tags in parts
     ]
-    loss = _add_gradients(run, on_device, size)
-    if settings.adversarial:
-        with adversarial.perturbed(run.model.encoder, settings.adversarial, run.processes):
-            _add_gradients(run, on_device, size)
+    with step_threads(run.model):
+        loss = _add_gradients(run, on_device, size)
+        if settings.adversarial:
+            with adversarial.perturbed(run.model.encoder, settings.adversarial, run.processes):
+                _add_gradients(run, on_device, size)
     run.processes.sum_gradients(run.model.parameters())
     run.scaler.unscale_(run.optimiser)
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
