@@ -129,8 +129,8 @@ def test_a_tagger_to_begin_with_lies_beside_the_encoders(tmp_path: Path, monkeyp
     tagger = Tagger.load(tmp_path / "msra-tagger")
     assert tagger.mask == "train"
     assert tagger.record.data["train"]["sentences"] == 20
-    begun = Tagger.train(corpus(8), **{**SMALL, "epochs": 1}, start=str(tmp_path / "msra-tagger"))
-    assert begun.record.settings["start"].endswith("msra-tagger")
+    begun = Tagger.train(corpus(8), **{**SMALL, "epochs": 1}, encoder_from=str(tmp_path / "msra-tagger"))
+    assert begun.record.settings["encoder_from"].endswith("msra-tagger")
     weights = (tmp_path / "msra-tagger" / "model.safetensors").read_bytes()
     first.make("msra-tagger", Namespace(encoders=str(tmp_path), corpora="", sentences=None))
     assert (tmp_path / "msra-tagger" / "model.safetensors").read_bytes() == weights

@@ -42,7 +42,7 @@ def test_what_is_kept_of_every_sentence_adds_up_to_the_totals(tmp_path: Path) ->
 def test_an_open_mcrf_is_trained_and_read_without_rules_for_start_and_end_and_read_with_them() -> None:
     train = [Sentence(("on", "and", "on"), ("B-X", "I-X", "O")), Sentence(("off", "we", "go"), ("O", "B-X", "I-X"))] * 8
     run = Run("demo", "demo", OPEN, 1)
-    small = {"encoder": {"words": 8, "lstm_hidden": 8}, "epochs": 2, "batch": 4, "dev_fraction": 0}
+    small = {"encoder": {"words": 8, "lstm_hidden": 8}, "epochs": 2, "batch_sentences": 4, "dev_fraction": 0}
     with opened("BIO"):
         tagger = Tagger.train(train, progress=False, file_scheme="BIO", **small, **run.training)
         rules = tagger.model.crf.constraints

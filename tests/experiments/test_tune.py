@@ -16,7 +16,7 @@ from small_corpus import corpus
 
 from experiments import lexicon, run, tune
 from experiments.candidates import ADAPTED, BEST_DRAWN, CANDIDATES, STARTS, parts_of, varied
-from experiments.grid import ENCODERS, FAMILY, GROUPS, Run
+from experiments.grid import ENCODERS, FAMILY, GROUPS, Run, as_named_now
 from experiments.level import seen_by
 from experiments.reading import CORPORA
 from experiments.store import RESULTS, finished
@@ -176,7 +176,7 @@ def test_a_recipe_may_have_a_scheme_of_its_own_inside() -> None:
 def test_every_candidate_is_a_setting_and_none_stands_twice() -> None:
     for (corpus_name, encoder), candidates in CANDIDATES.items():
         for candidate in candidates:
-            Settings.of(run.settings_of(Run(corpus_name, encoder, "crf", 1), "folder", candidate))
+            Settings.of(as_named_now(run.settings_of(Run(corpus_name, encoder, "crf", 1), "folder", candidate)))
         assert len({json.dumps(candidate) for candidate in candidates}) == len(candidates)
 
 
