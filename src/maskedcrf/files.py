@@ -20,6 +20,8 @@ from maskedcrf.errors import DataError, MaskedCRFError
 
 BLOCK = 1 << 20
 """Bytes read at a time."""
+LONGEST_LINE = 64 << 20
+"""Bytes of a line of text or JSON."""
 SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "jsonl": (".jsonl", ".ndjson", ".json"),
@@ -92,7 +94,9 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     """The lines of a text file with their numbers, without line ends and trailing blanks."""
     name = file_name(path)
     with open_binary(path, name) as handle:
-        for number, line in enumerate(handle, 1):
+        for number, line in enumerate(iter(lambda: handle.readline(LONGEST_LINE + 1), b""), 1):
+            if len(line) > LONGEST_LINE:
+                raise DataError(f"{name}:{number}: a line of more than {LONGEST_LINE >> 20} MiB; cut it into several")
             yield number, decode_block(line, name, number).removesuffix("\n")
 
 

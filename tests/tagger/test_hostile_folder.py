@@ -123,6 +123,13 @@ def test_a_folder_that_asks_for_more_than_came_with_it_is_refused_in_one_line(
     assert str(folder) in str(refused.value)
 
 
+def test_a_model_of_many_layers_loads(tmp_path: Path) -> None:
+    config = EncoderConfig(words=4, lstm_layers=16, lstm_hidden=2)
+    tagger = _tagger(config)
+    assert len(tagger.model.state_dict()) > 128
+    assert Tagger.load(tagger.save(tmp_path / "model")).predict([["a"]]) == tagger.predict([["a"]])
+
+
 def test_what_a_configuration_says_of_labels_costs_nothing(transformer: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(transformer, tmp_path / "model")
     config_of_encoder({"num_labels": 10**15})(folder)

@@ -20,6 +20,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from maskedcrf.cli.terminal import printable, printable_warnings
 from maskedcrf.errors import MaskedCRFError
 
 COMMANDS = {
@@ -147,7 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = typer.main.get_command(app).main(given or ["--help"], prog_name="maskedcrf", standalone_mode=False)
+        with printable_warnings():
+            code = typer.main.get_command(app).main(given or ["--help"], prog_name="maskedcrf", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except _UsageError as error:
         return _fail(error.format_message().removesuffix(".") + _see_help(error))
@@ -169,7 +171,7 @@ def _reopen_closed_streams() -> None:
 
 
 def _fail(message: str) -> int:
-    print("maskedcrf: " + " ".join(message.split("\n")), file=sys.stderr)
+    print("maskedcrf: " + printable(" ".join(message.split("\n"))), file=sys.stderr)
     return BAD_INPUT
 
 

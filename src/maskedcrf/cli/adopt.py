@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maskedcrf.cli.options import AsJson
+from maskedcrf.cli.terminal import echo
 from maskedcrf.errors import MaskedCRFError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _adopt_file(model: str, output: Path, options: dict[str, Any], *, as_json: b
         told = {"output": found.path, "labels": found.report.to_json(), "logits": found.logits}
         print_json({**told, "inputs": list(found.inputs), "example_tags": found.example_tags})
         return
-    print(found.report)
+    echo(found.report)
     note(f"{output}: {found.logits} as before, and tags and log_probability; inputs {', '.join(found.inputs)}")
 
 
@@ -164,15 +165,15 @@ def _encoding(sentences: int) -> Iterator[Callable[[int], None] | None]:
 def _tell(tagger: Tagger, found: tuple[BestTagAudit, Fit, str | None] | None, output: Path) -> None:
     from maskedcrf.cli.streams import note
 
-    print(_labels_read(tagger.record.settings["adopted"]["labels"]))
+    echo(_labels_read(tagger.record.settings["adopted"]["labels"]))
     if found is not None:
         audit, fit, pieces = found
         if pieces:
-            print(f"pieces: {pieces}")
-        print()
-        print("\n".join(_figures(audit, fit)))
-        print()
-        print(fit)
+            echo(f"pieces: {pieces}")
+        echo()
+        echo("\n".join(_figures(audit, fit)))
+        echo()
+        echo(fit)
     note(f"{output}: saved; maskedcrf predict {output} tags with it")
 
 

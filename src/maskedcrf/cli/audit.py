@@ -15,6 +15,7 @@ from maskedcrf.cli.options import (
     PrefixLast,
     SchemeName,
 )
+from maskedcrf.cli.terminal import printable
 
 if TYPE_CHECKING:
     from maskedcrf.evaluation.audit import Audit
@@ -85,5 +86,5 @@ def _show(total: Audit) -> None:
     for name in header[1:]:
         table.add_column(name, justify="right")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     print_table(table)

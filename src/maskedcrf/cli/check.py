@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from maskedcrf.cli.options import AsJson, Comment, Delimiter, EntityColumn, Files, PrefixLast, TagColumn
+from maskedcrf.cli.terminal import echo, printable
 
 if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
@@ -57,7 +58,7 @@ def run(
         print_json({**_answer(found, chosen, others, suggested=scheme is None), **read_as})
     else:
         for line in report.places:
-            print(line)
+            echo(line)
         if report.counts:
             note(str(report).split("\n")[0])
         _show(found, chosen, others, suggested=scheme is None)
@@ -114,14 +115,14 @@ def _show(found: Checked, scheme: Scheme, others: list[tuple[str, int]], *, sugg
 
         table = Table("where", "from", "to", title=f"illegal in {_name(scheme)}")
         for step in steps:
-            table.add_row(*step)
+            table.add_row(*map(printable, step))
         print_table(table)
     else:
         for where, before, after in steps:
-            print(f"{where}: {before} -> {after} is illegal in {_name(scheme)}")
+            echo(f"{where}: {before} -> {after} is illegal in {_name(scheme)}")
     types = ", ".join(f"{kind or '(bare)'} {number}" for kind, number in sorted(found.types.items()))
-    print(f"{found.sentences} sentences, {found.tokens} tokens, {len(found.types)} types: {types or 'none'}")
-    print(f"{len(steps)} illegal transition{'s' * (len(steps) != 1)} under {_name(scheme)}")
+    echo(f"{found.sentences} sentences, {found.tokens} tokens, {len(found.types)} types: {types or 'none'}")
+    echo(f"{len(steps)} illegal transition{'s' * (len(steps) != 1)} under {_name(scheme)}")
     if suggested:
         rest = ", ".join(f"{name} ({illegal} illegal)" for name, illegal in others) or "nothing else"
-        print(f"no --scheme given: {_name(scheme)} is a suggestion; these tags can also be read as: {rest}")
+        echo(f"no --scheme given: {_name(scheme)} is a suggestion; these tags can also be read as: {rest}")

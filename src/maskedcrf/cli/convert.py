@@ -26,6 +26,7 @@ from maskedcrf.cli.options import (
     TagColumn,
     TokenizerName,
 )
+from maskedcrf.cli.terminal import write_bytes
 from maskedcrf.errors import DataError, MaskedCRFError
 
 if TYPE_CHECKING:
@@ -148,7 +149,6 @@ def _converted_sentences(
 
 def _write(sentences: Iterator[Sentence], to_format: str, output: str, scheme: Scheme) -> None:
     """The sentences in a format: a folder, a file, or standard output."""
-    import sys
 
     from maskedcrf.data.formats import FORMATS, WRITABLE, to_bytes, to_files
     from maskedcrf.files import atomic_file
@@ -164,7 +164,7 @@ def _write(sentences: Iterator[Sentence], to_format: str, output: str, scheme: S
                 (folder / name).write_bytes(content)
     elif output == "-":
         for content in list(to_bytes(sentences, to_format, scheme=scheme)):
-            sys.stdout.buffer.write(content)
+            write_bytes(content)
     else:
         with atomic_file(output) as handle:
             for content in to_bytes(sentences, to_format, scheme=scheme):

@@ -18,6 +18,7 @@ from maskedcrf.cli.options import (
     Rule,
     SchemeName,
 )
+from maskedcrf.cli.terminal import printable
 
 if TYPE_CHECKING:
     from maskedcrf.evaluation.conlleval import Evaluation
@@ -90,5 +91,5 @@ def _show(result: Evaluation) -> None:
         table.add_column(name, justify="right")
     for kind, tally in [*result.types.items(), ("all", result.counts.total)]:
         ratios = (f"{ratio:.2f}" for ratio in (tally.precision, tally.recall, tally.f1))
-        table.add_row(kind, *ratios, *map(str, (tally.correct, tally.predicted, tally.gold)))
+        table.add_row(printable(kind), *ratios, *map(str, (tally.correct, tally.predicted, tally.gold)))
     print_table(table)

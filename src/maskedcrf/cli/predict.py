@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 import typer
 
 from maskedcrf.cli.options import DEVICE, Comment, Output
+from maskedcrf.cli.terminal import printable, standard_output
 
 if TYPE_CHECKING:
     from maskedcrf.data.annotation import AnnotatedText
@@ -95,8 +96,12 @@ def run(
         note("a text a line, answered one by one; Ctrl-D ends")
         answers = (answer for text in texts for answer in tagger.stream([text], **asked))
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
-    with nullcontext(sys.stdout) if output == "-" else written(output) as handle:
-        _write(kept, answers, handle, shape, colours=terminal and _has_colours())
+    with (
+        nullcontext(sys.stdout if shape is OutputFormat.text else standard_output())
+        if output == "-"
+        else written(output) as handle
+    ):
+        _write(kept, answers, handle, shape, terminal=terminal)
 
 
 def _has_colours() -> bool:
@@ -187,7 +192,7 @@ def _write(
     handle: TextIO,
     shape: OutputFormat,
     *,
-    colours: bool,
+    terminal: bool,
 ) -> None:
     """Each answer in the wanted shape; document marks and comments have none and are written in columns alone."""
     from maskedcrf.data.formats.conll import DocumentMark, write_conll
@@ -203,7 +208,7 @@ def _write(
             fields = given.fields if isinstance(given, Record) else {}
             handle.write(json.dumps({**fields, **answer.to_json()}, ensure_ascii=False) + "\n")
         elif shape is OutputFormat.text:
-            handle.write(_marked(answer, colours=colours) + "\n")
+            handle.write(_marked(answer, terminal=terminal) + "\n")
         elif answer.tokens:
             write_conll([_with_tags(_words(given), answer)], handle)
 
@@ -216,16 +221,17 @@ def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:
     return replace(given, tags=answer.tags, columns=(*given.columns, answer.tags))
 
 
-def _marked(answer: Prediction, *, colours: bool) -> str:
+def _marked(answer: Prediction, *, terminal: bool) -> str:
     """The text with its entities marked: [Oslo LOC], with the probability where it is known."""
     pieces, at = [], 0
+    colours, shown = terminal and _has_colours(), printable if terminal else str
     text = answer.text
     for entity in _apart(answer.entities):
         share = "" if entity.probability is None else f" {entity.probability:.2f}"
-        mark = f"[{entity.text} {entity.type}{share}]"
-        pieces += [text[at : entity.start], f"\033[1;36m{mark}\033[0m" if colours else mark]
+        mark = shown(f"[{entity.text} {entity.type}{share}]")
+        pieces += [shown(text[at : entity.start]), f"\033[1;36m{mark}\033[0m" if colours else mark]
         at = entity.end
-    return "".join([*pieces, text[at:]])
+    return "".join([*pieces, shown(text[at:])])
 
 
 def _apart(entities: Iterable[Entity]) -> list[Entity]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
+from maskedcrf.cli.terminal import echo, printable, standard_output
 from maskedcrf.data.annotation import ReadReport
 from maskedcrf.data.formats import find_format, read_sentences, require_columns
 from maskedcrf.data.formats.conll import DocumentMark, read_many
@@ -44,7 +45,7 @@ def chunks(
         tokens += sum(map(len, chunk))
         if sys.stderr.isatty() and time.monotonic() - begun > PATIENCE:
             shown = True
-            print(f"\r{chunk[-1].file}: {tokens:,} tokens", end="\033[K", file=sys.stderr, flush=True)
+            print(f"\r{printable(chunk[-1].file)}: {tokens:,} tokens", end="\033[K", file=sys.stderr, flush=True)
     if shown:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if not tokens and not marks:
@@ -96,12 +97,12 @@ def sides_read(gold: int, predicted: int) -> str:
 
 def note(message: str) -> None:
     """Tell the user something that is not part of the answer."""
-    print(f"maskedcrf: {message}", file=sys.stderr)
+    print(f"maskedcrf: {printable(message)}", file=sys.stderr)
 
 
 def print_json(answer: object) -> None:
     """Print an answer as JSON."""
-    print(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
+    echo(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def doubt_scheme(illegal: int, total: int, scheme: str) -> None:
@@ -131,7 +132,7 @@ def written(output: str) -> Iterator[TextIO]:
             yield text
             text.seek(0)
             if output == "-":
-                shutil.copyfileobj(text, sys.stdout)
+                shutil.copyfileobj(text, standard_output())
             else:
                 _copy(text, path, output)
         return

@@ -240,9 +240,11 @@ def _load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
         return TaggerModel(encoder, rules, head=config.head, mask=config.mask, dropout=config.dropout)
 
     # The caller's random numbers are not ours to use up.
-    with torch.random.fork_rng(devices=[]), building_at_most(len(header), str(directory)):
-        with torch.device("meta"):  # sizes first: a lying configuration must not cost memory
-            check_header(directory / WEIGHTS, header, build())
+    with torch.random.fork_rng(devices=[]):
+        # Sizes first: a lying configuration must not cost memory.
+        with torch.device("meta"), building_at_most(len(header), str(directory)):
+            outline = build()
+        check_header(directory / WEIGHTS, header, outline)
         model = build()
     weights = read_weights(directory / WEIGHTS)
     _check_digests(directory, config.digests, {**_encoder_digests(files), WEIGHTS: digest_weights(weights)})
