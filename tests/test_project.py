@@ -210,6 +210,22 @@ def test_everything_the_source_imports_is_declared() -> None:
     assert {canonicalize_name(COMES_WITH.get(name, name)) for name in others} <= declared
 
 
+def test_the_workflows_test_every_python_version_that_the_package_names() -> None:
+    workflows = {
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob(".github/workflows/*.yml")
+    }
+    assert workflows.keys() == {"check", "documentation", "release"}
+    named = {each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)}
+    matrix = workflows["check"]["jobs"]["test"]["strategy"]["matrix"]
+    assert set(matrix["python"]) == named
+    assert {"macos-latest"} == {each["os"] for each in matrix["include"]}
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    steps = [step for flow in workflows.values() for job in flow["jobs"].values() for step in job["steps"]]
+    made = {word for step in steps for word in re.findall(r"^make ([a-z]+)", step.get("run", ""))}
+    assert {"check", "test", "docs"} == made <= targets
+    assert all(flow["permissions"] == {"contents": "read"} for flow in workflows.values())
+
+
 def test_exact_versions_are_plain() -> None:
     assert all(re.fullmatch(r"[0-9][0-9a-z.]*", version) for version in PINS.values())
     assert PINS["torch"] == "2.13.0"

@@ -6,8 +6,6 @@ import importlib.util
 
 import pytest
 import torch
-from functorch.compile import make_boxed_func
-from torch._dynamo.backends.common import aot_autograd
 from torch.utils.checkpoint import checkpoint
 
 from maskedcrf import MaskedCRF
@@ -61,6 +59,10 @@ def _count(graph: torch.fx.Graph) -> list[str]:
 
 
 def test_compile_sees_one_node_for_the_loss_and_one_for_its_gradient(crf: MaskedCRF) -> None:
+    # Imported here: every process that collects the tests would wait for the compiler.
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
     emissions, tags, mask = _batch()
     emissions.requires_grad_()
     seen: list[str] = []
