@@ -7,10 +7,11 @@ BIN := .venv/bin
 # The demo needs the package alone; everything else needs the development set-up too.
 BASE := .venv/.base
 READY := .venv/.ready
-# Workers for the tests, a thread each; `make test WORKERS=0` runs them in one process.
+# Workers for the tests, a thread each, and each file to one of them, since its tests share what they set up;
+# `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
 PYTEST_ARGS ?=
-# Minutes after which `make paper-run` begins no further run.
+# Minutes after which `make paper-run` begins no further training.
 BUDGET ?= 5
 
 help: ## list the targets
@@ -20,7 +21,7 @@ demo: $(BASE) ## compare softmax, CRF and masked CRF on a built-in corpus, in un
 	@$(BIN)/python -m maskedcrf demo
 
 test: $(READY) ## every test that needs no GPU, no browser and no real corpus
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) -m "not gpu and not slow and not browser and not corpora" $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not gpu and not slow and not browser and not corpora" $(PYTEST_ARGS)
 
 check: $(READY) ## format, lint, types, layers
 	@$(BIN)/ruff format --check --quiet .
@@ -32,12 +33,12 @@ bench: $(READY) ## time the layer and the scorer against peers
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.readme
 
-paper: $(READY) ## every table and figure of the paper from experiments/results, and the page docs/paper.md
+paper: $(READY) ## docs/paper.md, its tables and figures, from the results in experiments/results
 	@$(BIN)/python -m experiments.page
 
-# Small runs first, so that a CPU sees some end; MASKEDCRF_CORPORA and MASKEDCRF_ENCODERS name the folders.
-paper-run: $(READY) ## train what the results lack, beginning no run after BUDGET minutes
-	@$(BIN)/python -m experiments.run small edges main encoders combined bioes tenth bert level --budget $(BUDGET)
+# MASKEDCRF_CORPORA names the folder of the corpora.
+paper-run: $(READY) ## train what the results lack, beginning nothing after BUDGET minutes
+	@$(BIN)/python -m experiments.run small large more --budget $(BUDGET)
 
 docs: $(READY) ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -2,10 +2,10 @@
 
 Two things are drawn by chance: the sentences of the test set and the seeds of the training. A difference counts as
 significant only where both tests say so: the p-value of a comparison is the larger of the two (an
-intersection-union test, which needs no correction), then corrected for the number of corpora after Holm.
+intersection-union test). P-values of one family are corrected for their number after Holm.
 
 - Over sentences: approximate randomisation on counts summed over the seeds, so that a sentence is swapped in all
-  runs at once. Swapping it run by run would take five runs on one test set for five test sets.
+  runs at once. Swapping it run by run would take three runs on one test set for three test sets.
 - Over seeds: Student's t on the differences of runs with the same seed.
 
 The same two over corpora, each of which weighs the same: sentences swapped in every corpus at once, and the signs of
@@ -16,33 +16,48 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import permutations, product
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.grid import OF_THE_PAPERS_SIZE
-from experiments.reading import CORPORA, Results, Setting, main_setting
+from experiments.choice import Chosen, require_fair
 from maskedcrf.evaluation.compare import as_far_by_chance, f1_scores, swapped_differences
 
 Counts = NDArray[np.int64]
-Word = Literal["better", "level", "worse"]
 TRIALS = 10_000
 """Times that sentences are swapped."""
 RESAMPLED = 2000
 """Times that seeds and sentences are drawn for an interval."""
 LEVEL = 0.05
 FEWEST_SEEDS = 3
-"""With fewer runs of each side nothing is said about the method, only about these models."""
+"""With fewer seeds nothing is said about the method, only about these models."""
+
+
+class Mean(NamedTuple):
+    """A mean over seeds and half the width of its 95 % interval after Student, which needs two seeds."""
+
+    value: float
+    half_width: float | None
+    seeds: int
+
+    @staticmethod
+    def of(values: Mapping[int, float]) -> Mean:
+        """The mean of a number by seed."""
+        found = np.array(list(values.values()))
+        if len(found) < 2:
+            return Mean(float(found.mean()), None, len(found))
+        error = float(found.std(ddof=1)) / np.sqrt(len(found))
+        return Mean(float(found.mean()), float(student_quantile(LEVEL, len(found) - 1) * error), len(found))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much more F1 `second` has than `first`, in one setting."""
+    """How much more test F1 `second` has than `first` on a corpus."""
 
-    setting: Setting
+    corpus: str
     first: str
     second: str
     differences: tuple[float, ...]
@@ -50,20 +65,12 @@ class Comparison:
     low: float
     high: float
     """95 % interval over resampled seeds and sentences."""
-    p_sentences: float
-    p_seeds: float | None
-    """None with fewer than three seeds."""
+    p_value: float | None
+    """The larger of two, over sentences and over seeds; None with too few seeds."""
     pooled: float = 0.0
     """Of all runs' segments counted together: what the sentences are swapped for."""
     chances: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
     """(TRIALS,): the pooled difference with sentences swapped at random."""
-    p_corrected: float | None = None
-    """Holm's, over the corpora compared together."""
-
-    @property
-    def shown_p(self) -> float | None:
-        """The corrected p-value where there is one."""
-        return self.p_value if self.p_corrected is None else self.p_corrected
 
     @property
     def difference(self) -> float:
@@ -71,52 +78,34 @@ class Comparison:
         return float(np.mean(self.differences))
 
     @property
-    def runs(self) -> int:
+    def seeds(self) -> int:
         """Pairs of runs."""
         return len(self.differences)
 
-    @property
-    def p_value(self) -> float | None:
-        """The larger of the two; None with too few seeds."""
-        return None if self.p_seeds is None else max(self.p_seeds, self.p_sentences)
 
-    @property
-    def word(self) -> Word | None:
-        """What the corrected p-value says of `second`; None with too few seeds."""
-        if self.shown_p is None:
-            return None
-        if self.shown_p >= LEVEL:
-            return "level"
-        return "better" if self.difference > 0 else "worse"
+def compare(first: Chosen, second: Chosen, *, trials: int = TRIALS) -> Comparison:
+    """Both rows of a corpus on the same seeds; refused where their rates do not come out of the same grid."""
+    require_fair(first, second)
+    name = f"{first.corpus}/{first.row}/{second.row}"
+    return compare_counts(name, first.counts(), second.counts(), trials=trials)
 
 
-def compare(
-    results: Results, setting: Setting, *, first: str, second: str, part: str = "test", trials: int = TRIALS
-) -> Comparison | None:
-    """Both rows on the seeds that have both; None where there is none."""
-    ones, others = results.counts(setting, first, part), results.counts(setting, second, part)
-    seeds = sorted(ones.keys() & others.keys())
-    if not seeds:
-        return None
-    one, other = (np.stack([side[seed] for seed in seeds]) for side in (ones, others))  # (S, N, 3)
+def compare_counts(
+    name: str, first: Mapping[int, Counts], second: Mapping[int, Counts], *, trials: int = TRIALS
+) -> Comparison:
+    """The same of counts per sentence, by seed; `name` is corpus/first/second."""
+    seeds = sorted(first.keys() & second.keys())
+    one, other = (np.stack([side[seed] for seed in seeds]) for side in (first, second))  # (S, N, 3)
     differences = f1_scores(other.sum(1)) - f1_scores(one.sum(1))
     low, high = interval(one, other)
     pooled = float(f1_scores(other.sum((0, 1))) - f1_scores(one.sum((0, 1))))
-    # Each setting swaps in its own way, so that corpora can be taken together.
-    seed = zlib.crc32(str(setting).encode())
+    # Each comparison swaps in its own way, so that corpora can be taken together.
+    seed = zlib.crc32(name.encode())
     chances = swapped_differences(*_without_equals(one.sum(0), other.sum(0)), trials=trials, seed=seed)
-    return Comparison(
-        setting,
-        first,
-        second,
-        tuple(differences.tolist()),
-        low,
-        high,
-        p_sentences=as_far_by_chance(pooled, chances),
-        p_seeds=paired_t(differences) if len(seeds) >= FEWEST_SEEDS else None,
-        pooled=pooled,
-        chances=chances,
-    )
+    enough = len(seeds) >= FEWEST_SEEDS
+    p_value = max(paired_t(differences), as_far_by_chance(pooled, chances)) if enough else None
+    corpus, *rows = name.split("/")
+    return Comparison(corpus, rows[0], rows[1], tuple(differences.tolist()), low, high, p_value, pooled, chances)
 
 
 def _without_equals(one: Counts, other: Counts) -> tuple[Counts, Counts]:
@@ -126,33 +115,14 @@ def _without_equals(one: Counts, other: Counts) -> tuple[Counts, Counts]:
     return np.concatenate([one[differs], alike]), np.concatenate([other[differs], alike])
 
 
-def compare_all(
-    results: Results, settings: Sequence[Setting], *, first: str, second: str, part: str = "test"
-) -> dict[Setting, Comparison]:
-    """One comparison a setting, with p-values corrected for their number."""
-    found = [compare(results, setting, first=first, second=second, part=part) for setting in settings]
-    there = [each for each in found if each is not None]
-    tested = [each.p_value for each in there if each.p_value is not None]
-    corrected = iter(holm(tested))
-    return {
-        each.setting: each if each.p_value is None else replace(each, p_corrected=next(corrected)) for each in there
-    }
-
-
-def over_corpora(comparisons: Mapping[Setting, Comparison]) -> float | None:
+def over_corpora(comparisons: Sequence[Comparison]) -> float | None:
     """p-value of a mean of 0 over the corpora with enough seeds: the larger of that over seeds and over sentences."""
-    tested = [each for each in comparisons.values() if each.p_seeds is not None]
+    tested = [each for each in comparisons if each.p_value is not None]
     over_seeds = sign_flip([each.differences for each in tested])
     if over_seeds is None:
         return None
     chances = np.mean([each.chances for each in tested], axis=0)
     return max(over_seeds, as_far_by_chance(float(np.mean([each.pooled for each in tested])), chances))
-
-
-def tally(comparisons: Mapping[Setting, Comparison]) -> dict[Word, int]:
-    """On how many corpora the second is significantly better, level, worse."""
-    words = [each.word for each in comparisons.values()]
-    return {"better": words.count("better"), "level": words.count("level"), "worse": words.count("worse")}
 
 
 def interval(one: Counts, other: Counts, *, trials: int = RESAMPLED, seed: int = 0) -> tuple[float, float]:
@@ -191,6 +161,15 @@ def student_tails(statistic: float, freedom: int) -> float:
     return float(tail / half)
 
 
+def student_quantile(tails: float, freedom: int) -> float:
+    """The statistic with this probability further out on either side: the inverse of `student_tails`."""
+    low, high = 0.0, 1e3
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if student_tails(middle, freedom) > tails else (low, middle)
+    return high
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's correction: the p-values times the number still to be tested, never falling, at most 1."""
     corrected, largest = [0.0] * len(p_values), 0.0
@@ -219,58 +198,3 @@ def sign_flip(groups: Sequence[Sequence[float]], *, trials: int = 10_000, seed: 
     observed = abs(float(values @ weights))
     as_far = int((np.abs(signs @ (values * weights)) >= observed - 1e-9).sum())
     return (as_far + extra) / (len(signs) + extra)
-
-
-class Correlation(NamedTuple):
-    """Spearman's rank correlation, its two-sided p-value by permutation, and how many points there are."""
-
-    rho: float
-    p_value: float
-    points: int
-
-
-def rank_correlation(
-    first: Sequence[float], second: Sequence[float], *, trials: int = 10_000, seed: int = 0
-) -> Correlation | None:
-    """Spearman's rho; None with fewer than four points or where one side is all equal."""
-    one, other = centred_ranks(first), centred_ranks(second)
-    scale = float(np.sqrt((one @ one) * (other @ other)))
-    if len(one) < 4 or not scale:
-        return None
-    rho = float(one @ other) / scale
-    if len(one) <= 7:
-        orders = np.array(list(permutations(range(len(one)))))
-        extra = 0
-    else:
-        orders = np.random.default_rng(seed).permuted(np.tile(np.arange(len(one)), (trials, 1)), axis=1)
-        extra = 1
-    as_far = int((np.abs(other[orders] @ one) / scale >= abs(rho) - 1e-9).sum())
-    return Correlation(rho, (as_far + extra) / (len(orders) + extra), len(one))
-
-
-def centred_ranks(values: Sequence[float]) -> NDArray[np.float64]:
-    """Ranks about their mean; equal values share theirs."""
-    array = np.asarray(values, dtype=np.float64)
-    below = (array[None] < array[:, None]).sum(1)
-    equal = (array[None] == array[:, None]).sum(1)
-    return np.asarray(below + (equal - 1) / 2 - (len(array) - 1) / 2, dtype=np.float64)
-
-
-class Evidence:
-    """Results, the paper's numbers, and the comparisons between them, each made once."""
-
-    def __init__(self, results: Results, paper: Mapping[str, Any]) -> None:
-        self.results = results
-        self.paper = paper
-        self._made: dict[tuple[Any, ...], dict[Setting, Comparison]] = {}
-
-    def gains(
-        self, first: str, second: str, *, scheme: str = "BIO", share: float = 1.0, base: bool = False
-    ) -> Mapping[Setting, Comparison]:
-        """What `second` gains over `first` on every corpus with its main encoder, or with one of the `base` size."""
-        key = (first, second, scheme, share, base)
-        if key not in self._made:
-            main = [main_setting(corpus, scheme, share) for corpus in CORPORA]
-            settings = [Setting(*each) for each in OF_THE_PAPERS_SIZE.items()] if base else main
-            self._made[key] = compare_all(self.results, settings, first=first, second=second)
-        return self._made[key]

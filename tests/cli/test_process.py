@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
 import sys
-import termios
-import time
 
 import pytest
 
 COMMAND = [sys.executable, "-m", "maskedcrf"]
 
 
-def test_help_imports_neither_torch_nor_numpy():
+# What help can do without; each takes a tenth of a second or more to import.
+HEAVY = {"torch", "numpy", "numba", "safetensors", "transformers", "fastapi", "ray", "onnx", "onnxruntime"}
+
+
+def test_help_imports_nothing_heavy():
     code = (
         "import sys; from maskedcrf.cli import main; main(['--help']); main(['evaluate', '--help']);"
-        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
+        f"sys.exit(' '.join({HEAVY!r} & set(sys.modules)) or 0)"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
-
-
-def test_help_starts_in_under_400_milliseconds():
-    used = []
-    for _ in range(5):
-        before = os.times()
-        subprocess.run([*COMMAND, "--help"], capture_output=True, check=True)
-        after = os.times()
-        # Time on the processor, not on the wall: a busy machine must not fail the test.
-        used.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    assert min(used) < 0.4
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +45,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(timeout=30) == 141
+    assert process.wait() == 141
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-"])
@@ -73,7 +64,7 @@ def test_on_a_terminal_one_end_of_file_is_enough(tmp_path):
     os.close(theirs)
     with process, os.fdopen(ours, "w+b", buffering=0) as terminal:
         terminal.write(b"ann B-PER\n\n\x04")
-        assert "1 sentences, 1 tokens" in process.communicate(timeout=60)[0]
+        assert "1 sentences, 1 tokens" in process.communicate()[0]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")  # noqa: PTH110
@@ -93,24 +84,18 @@ def test_an_output_without_room_is_named(tmp_path, command, times):
 def test_an_interrupt_ends_it_quietly_with_130():
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([*COMMAND, "evaluate", "-"], **streams, preexec_fn=_heeds_interrupts) as process:
-        process.stdin.write(b"w O O\n")
+        # More than a pipe holds: once it is written, the command is reading. An interrupt while modules are imported
+        # would not be the command's to answer.
+        process.stdin.write(b"w O O\n" * 50_000)
         process.stdin.flush()
-        deadline = time.monotonic() + 60
-        while _unread(process.stdin) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)  # an interrupt while modules are imported is not the command's to answer
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate()
     assert (process.returncode, output, errors) == (130, b"", b"")
 
 
 def _heeds_interrupts():
     """What a shell starts with `&` ignores them, and so do its children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _unread(pipe):
-    """How many of the bytes that were sent the process has not read yet."""
-    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from small_corpus import corpus
 
-from experiments import run
+from experiments import train
 
 
 @pytest.fixture
 def small_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every corpus is a small one: 24 sentences in train, 6 in dev, 8 in test."""
     small = SimpleNamespace(train=corpus(24), dev=corpus(6, seed=1), test=corpus(8, seed=2), scheme="BIO", gold="error")
-    monkeypatch.setattr(run, "corpus_of", lambda name, folder: small)
+    monkeypatch.setattr(train, "read_corpus", lambda name, folder: small)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import adapt, first, from_onnx, lexicon, page, run, tune
+from experiments import page, run
 from experiments.command import Main, command
 
 
@@ -23,33 +23,13 @@ def _no_folders(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("main", "given", "said"),
     [
-        (adapt.main, ["uer-zh-adapted", "--encoders", "{here}"], "{here}/uer-zh-L2-H512: no encoder in this folder"),
-        (first.main, ["msra-tagger", "--corpora", "{here}"], "{here}: no train.bio.txt or msra_train_bio for msra"),
-        (from_onnx.main, ["mine", "--model", "{here}", "--encoders", "{here}"], "{here}: expected one ONNX file"),
-        (lexicon.main, ["--vectors", "{here}/v", "--dictionary", "{here}/d"], "{here}/d: No such file"),
-    ],
-    ids=["adapt", "first", "from_onnx", "lexicon"],
-)
-def test_bad_input_is_said_in_one_line(
-    main: Main, given: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([each.format(here=tmp_path) for each in given]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {said.format(here=tmp_path)}")
-    assert error.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("main", "given", "said"),
-    [
-        (adapt.main, ["mine"], "mine is none of those known: say what it is with --encoder and --texts"),
-        (adapt.main, ["uer-zh-adapted", "--encoders", "/nowhere"], "--encoders: /nowhere: no such folder"),
         (run.main, ["small", "--corpora", "/nowhere"], "--corpora: /nowhere: no such folder"),
-        (tune.main, ["--corpora", "/nowhere"], "--corpora: /nowhere: no such folder"),
+        (run.main, ["small", "--encoders", "/nowhere"], "--encoders: /nowhere: no such folder"),
+        (run.main, ["small", "--jobs", "0"], "--jobs: 0: give a whole number from 1 on"),
+        (run.main, ["small", "--budget", "nan"], "--budget: nan: give minutes, 0 or more"),
         (page.main, ["--results", "/nowhere"], "--results: /nowhere: no such folder"),
     ],
-    ids=["adapt", "folder of encoders", "run", "tune", "page"],
+    ids=["corpora", "encoders", "jobs", "budget", "page"],
 )
 def test_an_option_that_cannot_be_is_refused_before_anything_is_done(
     main: Main, given: list[str], said: str, capsys: pytest.CaptureFixture[str]

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_results import synthetic
 
-from experiments.reading import Results, main_setting
+from experiments.choice import Trial
 from experiments.statistics import (
+    Mean,
     _without_equals,
     compare,
-    compare_all,
     holm,
     interval,
+    over_corpora,
     paired_t,
-    rank_correlation,
     sign_flip,
+    student_quantile,
     student_tails,
-    tally,
 )
 from maskedcrf.evaluation.compare import approximate_randomisation
 
@@ -80,29 +80,6 @@ def test_many_runs_are_swapped_at_random() -> None:
     assert sign_flip(generator.normal(2, 1, (7, 5)).tolist(), trials=500) == 1 / 501
 
 
-def test_rank_correlation_agrees_with_worked_examples() -> None:
-    # No ties: 1 - 6 * 4 / (5 * 24), after Spearman's formula; d = 1, -1, 0, 1, -1.
-    found = rank_correlation([1, 2, 3, 4, 5], [20, 10, 30, 50, 40])
-    assert found is not None
-    assert found.rho == pytest.approx(0.8)
-    assert found.points == 5
-    # Of the 120 orders 16 reach 0.8 or -0.8: the printed table's 0.067 on one side.
-    assert found.p_value == pytest.approx(16 / 120)
-
-
-def test_rank_correlation_is_that_of_ranks_alone() -> None:
-    x = [0.1, 0.5, 0.2, 0.9, 0.7, 0.3, 0.8, 0.6, 0.4]
-    found = rank_correlation(x, np.exp(9 * np.array(x)).tolist(), trials=300)
-    assert found is not None
-    assert found.rho == pytest.approx(1)
-    assert found.p_value == 1 / 301
-
-
-@pytest.mark.parametrize(("x", "y"), [([1, 2, 3], [1, 2, 3]), ([1, 1, 1, 1], [1, 2, 3, 4]), ([], [])])
-def test_too_little_says_nothing_of_correlation(x: list[float], y: list[float]) -> None:
-    assert rank_correlation(x, y) is None
-
-
 def test_the_interval_of_one_run_is_the_bootstrap_over_sentences() -> None:
     generator = np.random.default_rng(3)
     gold = generator.integers(1, 5, 150)
@@ -124,38 +101,48 @@ def test_the_interval_grows_when_seeds_disagree() -> None:
     assert high >= 10
 
 
-RESULTS = Results.of({entry["name"]: entry for entry in synthetic(("main",), size=80)})
+def test_the_quantile_agrees_with_the_printed_table() -> None:
+    assert student_quantile(0.05, 2) == pytest.approx(4.303, rel=1e-3)
+    assert student_quantile(0.05, 4) == pytest.approx(2.776, rel=1e-3)
+
+
+def test_the_interval_of_a_mean_agrees_with_a_worked_example() -> None:
+    # Mean 4, deviation 2, three seeds: 4.303 * 2 / sqrt(3).
+    found = Mean.of({1: 2.0, 2: 4.0, 3: 6.0})
+    assert (found.value, found.seeds) == (4.0, 3)
+    assert found.half_width == pytest.approx(4.969, rel=1e-3)
+    assert Mean.of({1: 2.0}) == (2.0, None, 1)
+
+
+TRIAL = Trial(synthetic())
 
 
 def test_rows_are_compared_seed_by_seed() -> None:
-    setting = main_setting("weibo")
-    found = compare(RESULTS, setting, first="CRF-retain", second="CRF-discard", trials=100)
-    assert found is not None
-    one, other = RESULTS.f1(setting, "CRF-retain"), RESULTS.f1(setting, "CRF-discard")
-    assert found.differences == pytest.approx([other[seed] - one[seed] for seed in (1, 2, 3, 4, 5)])
+    one, other = (TRIAL.choose("weibo", row) for row in ("CRF-retain", "MCRF-training"))
+    found = compare(one, other, trials=100)
+    first, second = one.values("test", "f1"), other.values("test", "f1")
+    assert found.differences == pytest.approx([second[seed] - first[seed] for seed in (1, 2, 3)])
     assert found.low < found.difference < found.high
-    assert found.word == "better"
-
-
-def test_what_was_not_run_is_not_compared() -> None:
-    assert compare(RESULTS, main_setting("ontonotes4"), first="CRF-retain", second="CRF-discard") is None
+    assert found.p_value is not None
+    assert found.p_value >= paired_t(found.differences)
 
 
 def test_two_seeds_are_too_few_for_a_verdict() -> None:
-    runs = {key: dict(list(found.items())[:2]) for key, found in RESULTS.runs.items()}
-    found = compare(Results(runs), main_setting("weibo"), first="CRF-retain", second="CRF-discard", trials=100)
-    assert found is not None
-    assert found.runs == 2
+    few = Trial({name: line for name, line in synthetic().items() if line["training"]["seed"] < 3})
+    found = compare(few.choose("weibo", "CRF-retain"), few.choose("weibo", "MCRF-training"), trials=100)
+    assert found.seeds == 2
     assert found.p_value is None
-    assert found.word is None
+    assert over_corpora([found]) is None
 
 
-def test_every_comparison_is_counted_once() -> None:
-    settings = [main_setting(corpus) for corpus in ("weibo", "resume", "ontonotes4", "atis")]
-    found = compare_all(RESULTS, settings, first="CRF-retain", second="CRF-discard")
-    assert len(found) == 3
-    assert sum(tally(found).values()) == 3
-    assert all(each.p_corrected >= each.p_value for each in found.values())
+def test_over_corpora_the_larger_p_value_counts() -> None:
+    pairs = [[TRIAL.choose(corpus, row) for row in ("CRF-retain", "MCRF-training")] for corpus in ("weibo", "atis")]
+    found = [compare(*pair, trials=200) for pair in pairs]
+    p_value = over_corpora(found)
+    over_seeds = sign_flip([each.differences for each in found])
+    assert p_value is not None
+    assert over_seeds is not None
+    assert p_value >= over_seeds
 
 
 def test_leaving_out_sentences_that_do_not_differ_changes_no_p_value() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -41,16 +40,18 @@ def test_an_encoder_that_does_not_pad_gets_batches_that_the_cores_share_evenly(t
 
 
 def test_batches_parallel_map_are_those_one_after_the_other_to_the_bit(tagger, monkeypatch):
-    threads = set()
+    met, threads = threading.Barrier(2), []
 
-    def watched(model, prepared, compute=parallel._compute):
-        threads.add(threading.get_ident())
+    def meet(model, prepared, compute=parallel._compute):
+        threads.append(threading.current_thread())
+        if len(threads) <= 2:
+            met.wait()  # would wait for ever if a batch began only after the one before it
         return compute(model, prepared)
 
-    monkeypatch.setattr(parallel, "_compute", watched)
+    monkeypatch.setattr(parallel, "_compute", meet)
     together = computed(tagger)
-    assert len(threads) > 1
-    assert threading.get_ident() not in threads
+    assert threading.current_thread() not in threads
+    monkeypatch.undo()
     torch.set_num_threads(1)
     alone = computed(tagger)
     assert [batch.indices for batch in together] == [batch.indices for batch in alone]
@@ -60,7 +61,7 @@ def test_batches_parallel_map_are_those_one_after_the_other_to_the_bit(tagger, m
 
 @pytest.mark.parametrize(("tasks", "threads", "each"), [(1, 1, 4), (2, 2, 2), (3, 3, 1), (9, 4, 1)])
 def test_threads_share_out_the_cores_and_all_others_keep_theirs(tasks, threads, each):
-    met = threading.Barrier(threads, timeout=10)
+    met = threading.Barrier(threads)
 
     def cores(_):
         met.wait()
@@ -74,9 +75,10 @@ def test_threads_share_out_the_cores_and_all_others_keep_theirs(tasks, threads, 
 
 
 def test_an_error_in_a_thread_is_the_callers_and_leaves_nothing_behind(tagger, monkeypatch):
-    running = threading.active_count()
+    threads = []
 
     def failing(features):
+        threads.append(threading.current_thread())
         raise DataError("<memory>:1: no such word")
 
     monkeypatch.setattr(tagger.model, "emissions", failing)
@@ -87,28 +89,44 @@ def test_an_error_in_a_thread_is_the_callers_and_leaves_nothing_behind(tagger, m
         assert tagger.model.training
     finally:
         tagger.model.eval()
-    assert threading.active_count() == running
+    assert [thread for thread in threads if thread.is_alive()] == []
     assert torch.get_num_threads() == 4
 
 
 def test_a_caller_that_gives_up_does_not_wait_for_what_has_not_begun(tagger, monkeypatch):
-    begun = []
+    begun, given_up = [], threading.Event()
 
-    def slow(features, compute=tagger.model.emissions):
+    def blocked(features, compute=tagger.model.emissions):
         begun.append(1)
-        time.sleep(0.02)
+        given_up.wait()
         return compute(features)
 
-    monkeypatch.setattr(tagger.model, "emissions", slow)
+    class Pool(ThreadPoolExecutor):
+        """One whose tasks end only after those that have not begun are cancelled."""
+
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            given_up.set()
+            super().shutdown(wait=wait)
+
+    monkeypatch.setattr(parallel, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(tagger.model, "emissions", blocked)
     with pytest.raises(KeyboardInterrupt), compute_emissions(tagger.model, SENTENCES, size=1, tokens=40):
         raise KeyboardInterrupt
-    assert len(begun) < len(SENTENCES)
+    assert len(begun) <= 4 < len(SENTENCES)
     assert torch.get_num_threads() == 4
 
 
-def test_an_abandoned_stream_leaves_no_thread(tagger):
-    running = threading.active_count()
+def test_an_abandoned_stream_leaves_no_thread(tagger, monkeypatch):
+    threads = []
+
+    def noted(model, prepared, compute=parallel._compute):
+        threads.append(threading.current_thread())
+        return compute(model, prepared)
+
+    monkeypatch.setattr(parallel, "_compute", noted)
     answers = tagger.stream(SENTENCES * 50, forward_tokens=40)
     next(answers)
-    assert threading.active_count() == running
+    assert threads
+    assert [thread for thread in threads if thread.is_alive()] == []
     assert torch.get_num_threads() == 4

@@ -58,7 +58,7 @@ class OptimSettings(_Frozen):
     """Each layer below trains at this times the rate of the one above; eta in the paper."""
     head_rate: float = Field(default=1e-3, gt=0)
     """Rate of everything that is not pretrained: linear layer, LSTM, embeddings."""
-    crf_rate: float = Field(default=1e-3, gt=0)
+    crf_rate: float = Field(default=1e-2, gt=0)
     """Rate of the transition scores."""
     weight_decay: float | None = Field(default=None, ge=0)
     """Decoupled weight decay of matrices (not of biases, norms and transitions); 0.01 with a transformer, else 0."""

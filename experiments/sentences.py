@@ -1,0 +1,147 @@
+"""Sentences of the pages whose figures, and whose direction, are computed from the trial."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from experiments.choice import Chosen
+from experiments.claims import LINKS, OURS, Evidence, all_claims, mean_gain
+from experiments.tables import TITLES, learning_of, mean_by_rate
+from experiments.trainings import RATES
+
+NOTHING_YET = "No corpus of the trial is done yet."
+
+
+def statement(evidence: Evidence) -> str:
+    """What masking is worth: the one statement that README, guides and pages share."""
+    if not evidence.corpora:
+        return NOTHING_YET
+    gains = [each.difference for each in evidence.compare(LINKS["MCRF-training > MCRF-decoding"])]
+    softmax = [each.difference for each in evidence.compare(OURS["softmax-masked > softmax-retain"])]
+    lost = {row: cost_of_a_wrong_rate(evidence, row) for row in ("MCRF-training", "CRF-retain")}
+    worst = {row: max(found.values()) for row, found in lost.items()}
+    mean = {row: float(np.mean(list(found.values()))) for row, found in lost.items()}
+    return (
+        "The output of a masked CRF is legal by construction, and that costs nothing. "
+        f"Between `crf_rate` {RATES[0]:g} and {RATES[-1]:g}, the wrong choice costs MCRF-training "
+        f"{mean['MCRF-training']:.1f} F1 on average (at most {worst['MCRF-training']:.1f}) and a plain CRF "
+        f"{mean['CRF-retain']:.1f} (at most {worst['CRF-retain']:.1f}). With each head at its own best rate, masking "
+        f"the training as well as the decoding changes test F1 by {min(gains):+.1f} to {max(gains):+.1f}, "
+        f"on average by {np.mean(gains):+.1f}. A softmax tagger gains {min(softmax):.1f} to {max(softmax):.1f} F1 from "
+        f"masked decoding alone, without being trained again. ({_corpora(evidence)}, LSTM without pretrained weights.)"
+    )
+
+
+def _corpora(evidence: Evidence) -> str:
+    seeds = sorted({len(evidence.trial.seeds(corpus, evidence.encoder)) for corpus in evidence.corpora})
+    return f"{len(evidence.corpora)} corpora, {' or '.join(map(str, seeds))} seeds each"
+
+
+def cost_of_a_wrong_rate(evidence: Evidence, row: str) -> dict[str, float]:
+    """By corpus, how much mean test F1 lies between the best and the worst rate of the grid."""
+    by_rate = {corpus: mean_by_rate(evidence, corpus, row) for corpus in evidence.corpora}
+    return {corpus: max(found) - min(found) for corpus, found in by_rate.items()}
+
+
+def answer(evidence: Evidence) -> str:
+    """Whether masking in training is shown to help once every head is tuned; and how much of it was the rate."""
+    if not evidence.corpora:
+        return NOTHING_YET
+    verdicts = {claim.text: claim for claim in all_claims(evidence)}
+    claim = verdicts["MCRF-training > MCRF-decoding"]
+    said = {
+        "holds": "masking the training as well as the decoding still gains F1",
+        "not shown": "no gain in F1 from masking the training as well as the decoding can be shown",
+        "fails": "masking the training as well as the decoding costs F1",
+    }[claim.verdict]
+    tuned, shared = (_mean_gain(evidence, pair, tuned=tuned) for pair, tuned in ((_RETAIN, True), (_RETAIN, False)))
+    decoding = mean_gain(evidence.compare(LINKS["MCRF-training > MCRF-decoding"]))
+    return (
+        f"**Once every head has its own best rate, {said}** ({decoding:+.2f} on average over "
+        f"{len(evidence.corpora)} corpora, p = {claim.p_value:.2f} after correction). Where both share one small rate "
+        f"(1e-3), MCRF-training beats CRF-retain by {shared:+.2f} F1; with each at its own best, by {tuned:+.2f}."
+    )
+
+
+def advice(evidence: Evidence) -> str:
+    """Whether to count on masking in training for F1."""
+    if not evidence.corpora:
+        return NOTHING_YET
+    verdict = next(claim.verdict for claim in all_claims(evidence) if claim.text == "MCRF-training > MCRF-decoding")
+    if verdict == "holds":
+        return "It also raises the F1 of a CRF that was tuned."
+    return "Do not count on it to raise the F1 of a CRF that was tuned."
+
+
+_RETAIN = LINKS["MCRF-training > CRF-retain"]
+
+
+def _mean_gain(evidence: Evidence, pair: tuple[str, str], *, tuned: bool) -> float:
+    """Mean test gain over the corpora: each row at its best rate, or both at the smallest."""
+    trial, gains = evidence.trial, []
+    for corpus in evidence.corpora:
+        if tuned:
+            rows = [trial.choose(corpus, row, evidence.encoder) for row in pair]
+        else:
+            rows = [trial.at_rate(corpus, row, RATES[0], evidence.encoder) for row in pair]
+        first, second = (_mean_f1(each) for each in rows)
+        gains.append(second - first)
+    return float(np.mean(gains))
+
+
+def _mean_f1(chosen: Chosen) -> float:
+    return float(np.mean(list(chosen.values("test", "f1").values())))
+
+
+def rates_chosen(evidence: Evidence) -> str:
+    """Where dev put the rates."""
+    if not evidence.corpora:
+        return NOTHING_YET
+    parts = []
+    for row in ("CRF-retain", "MCRF-training"):
+        rates = [evidence.trial.choose(corpus, row, evidence.encoder).rate for corpus in evidence.corpora]
+        parts.append(f"{row} {', '.join(f'{rate:g} ({rates.count(rate)})' for rate in RATES if rate in rates)}")
+    return f"Rates that dev chose, with the number of corpora: {'; '.join(parts)}."
+
+
+def trained(evidence: Evidence) -> str:
+    """How much was run."""
+    entries = evidence.trial.entries.values()
+    hours = sum(entry["seconds"] for entry in entries) / 3600
+    names = ", ".join(TITLES[corpus] for corpus in evidence.trial.corpora(evidence.encoder)) or "none yet"
+    return f"{len(entries)} trainings, {hours:.1f} hours of one CPU core; complete: {names}"
+
+
+def rate_finding(evidence: Evidence) -> str:
+    """What the rate does to illegal segments and to each row."""
+    if not evidence.corpora:
+        return NOTHING_YET
+    illegal = [
+        np.mean(
+            [
+                np.mean(list(evidence.trial.at_rate(corpus, "CRF-retain", rate).values("test", "illegal").values()))
+                for corpus in evidence.corpora
+            ]
+        )
+        for rate in RATES
+    ]
+    shown = ", ".join(f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True))
+    cost = {row: np.mean(list(cost_of_a_wrong_rate(evidence, row).values())) for row in ("CRF-retain", "MCRF-training")}
+    return (
+        f"A plain CRF learns the rules as soon as its transitions may move: of its segments {shown} are illegal, mean "
+        f"over the corpora. Between the best and the worst rate lie {cost['CRF-retain']:.1f} F1 for CRF-retain and "
+        f"{cost['MCRF-training']:.1f} for MCRF-training, mean over the corpora."
+    )
+
+
+def learning_finding(evidence: Evidence) -> str:
+    """Where MCRF arrives earlier, ends higher or moves less than the CRF with masked decoding."""
+    corpora = evidence.trial.corpora(evidence.encoder)
+    if not corpora:
+        return NOTHING_YET
+    lines = []
+    for rate in RATES:
+        found = np.mean([learning_of(evidence, corpus, rate) for corpus in corpora], axis=0)
+        order = "earlier" if found[0] < 0 else "later"
+        lines.append(f"at {rate:g} {abs(found[0]):.1f} epochs {order} ({found[1]:+.1f} F1 at the end)")
+    return f"MCRF comes near the end, compared with the CRF: {'; '.join(lines)}."
