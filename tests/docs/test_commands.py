@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 import typer
 
@@ -45,8 +44,8 @@ def refusal(line: str) -> str | None:
     name, *arguments = shlex.split(line)
     try:
         left = command(name).make_context(name, arguments).args if name in COMMANDS else [name]
-    except click.ClickException as error:
-        return error.format_message()
+    except Exception as error:  # typer has its own copy of click's errors
+        return f"{type(error).__name__}: {error}"
     return f"unknown: {left}" if left else None
 
 
