@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import gc
 import os
+import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +36,21 @@ class ProcessGroup:
         """This process's part of a batch."""
         return batch[self.rank :: self.world]
 
-    def sum_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Make every process's gradients the sum over all; a process without a share counts as zero."""
+    def replicate(self, module: nn.Module) -> nn.Module:
+        """The module with its gradients summed over all processes by each `backward`; alone, the module itself."""
         if self.world == 1:
-            return
-        for parameter in parameters:
-            if parameter.requires_grad:
-                if parameter.grad is None:
-                    parameter.grad = torch.zeros_like(parameter)
-                dist.all_reduce(parameter.grad)
+            return module
+        # Some encoders have parameters that no loss uses. Where there are none, DistributedDataParallel would warn of
+        # being told to look for them, in every process: so there is always one.
+        module.register_parameter("unused", nn.Parameter(torch.zeros((), device=next(module.parameters()).device)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # what replaces `broadcast_buffers` sends them all once
+            replica = DistributedDataParallel(
+                module, broadcast_buffers=False, init_sync=False, find_unused_parameters=True
+            )
+        # A lambda, since torch compares annotations with classes, and ours are strings.
+        replica.register_comm_hook(None, lambda _, bucket: _sum_bucket(bucket))
+        return replica
 
     def all_reduced_gradient(self, parameter: Tensor) -> Tensor:
         """The sum of a parameter's gradient over all processes; this one's stays as it is."""
@@ -67,6 +76,17 @@ class ProcessGroup:
         if self.world > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, src=0)
+
+
+def keep_local(module: nn.Module) -> AbstractContextManager[None]:
+    """While this lasts `backward` leaves the gradients of a replicated module with this process, to add up there."""
+    return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
+
+
+def _sum_bucket(bucket: Any) -> torch.futures.Future[Tensor]:
+    """The sum over all processes, where DistributedDataParallel by itself would take the mean."""
+    future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+    return future.then(lambda done: done.value()[0])  # type: ignore[no-any-return]
 
 
 @contextmanager

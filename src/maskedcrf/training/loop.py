@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from maskedcrf.data.batching import prediction_batches, training_batches
 from maskedcrf.data.sentence import Sentence
@@ -26,7 +26,7 @@ from maskedcrf.tagger.scores import score
 from maskedcrf.training import adversarial, averaging
 from maskedcrf.training.checkpoint import State, load_checkpoint, save_checkpoint
 from maskedcrf.training.dataset import TrainingData
-from maskedcrf.training.distributed import ProcessGroup
+from maskedcrf.training.distributed import ProcessGroup, keep_local
 from maskedcrf.training.optimiser import build_optimiser, rate_factor, set_rates
 from maskedcrf.training.random_state import seed_all
 from maskedcrf.training.settings import Settings
@@ -59,6 +59,24 @@ class MicroBatch(NamedTuple):
     """(B, T) gold ids."""
 
 
+class BatchLoss(nn.Module):
+    """The sum of the losses of a micro-batch's sentences; 0 without one."""
+
+    def __init__(self, model: TaggerModel, dtype: torch.dtype | None) -> None:
+        super().__init__()
+        self.model = model
+        self.dtype = dtype
+
+    def forward(self, part: MicroBatch | None) -> Tensor:
+        """A scalar; the CRF is in float32 or wider whatever the encoder's type."""
+        if part is None:
+            return self.model.linear.weight.sum() * 0
+        with torch.autocast(self.model.device.type, self.dtype) if self.dtype else nullcontext():
+            emissions = self.model.emissions(part.features)
+        loss: Tensor = self.model.crf(emissions.float(), part.tags, part.features["mask"], reduction="sum")
+        return loss
+
+
 @dataclass
 class TrainingRun:
     """All that a run holds."""
@@ -80,7 +98,7 @@ class TrainingRun:
         self.average = averaging.start(self.model) if self.settings.ema_decay else {}
         dtype = _precision(self.settings, self.model.device)
         self.scaler = torch.amp.GradScaler(self.model.device.type, enabled=dtype == torch.float16)
-        self.dtype = dtype
+        self.batch_loss = self.processes.replicate(BatchLoss(self.model, dtype))
         self.lengths = [len(each.tokens) + sum(map(len, each.context)) for each in self.corpus.sentences]
         self.steps_an_epoch = math.ceil(len(self.lengths) / self.settings.batch_sentences)
         self.total = max((self.settings.epochs or 1) * self.steps_an_epoch, self.settings.minimum_steps)
@@ -141,11 +159,10 @@ def train_step(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tens
         MicroBatch(to_device(features, device), tags.to(device, non_blocking=True)) for features, tags in parts
     ]
     with step_threads(run.model):
-        loss = _add_gradients(run, on_device, size)
+        loss = _add_gradients(run, on_device, size, last=not settings.adversarial)
         if settings.adversarial:
             with adversarial.perturbed(run.model.encoder, settings.adversarial, run.processes):
-                _add_gradients(run, on_device, size)
-    run.processes.sum_gradients(run.model.parameters())
+                _add_gradients(run, on_device, size, last=True)
     run.scaler.unscale_(run.optimiser)
     torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
     run.scaler.step(run.optimiser)
@@ -155,15 +172,17 @@ def train_step(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tens
     return run.processes.all_reduce(loss)
 
 
-def _add_gradients(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tensor:
-    """Forward and backward through every part; the mean loss over `size` sentences."""
-    device = run.model.device
-    total = torch.zeros((), device=device)
-    for features, gold in parts:
-        with torch.autocast(device.type, run.dtype) if run.dtype else nullcontext():
-            emissions = run.model.emissions(features)
-        loss = run.model.crf(emissions.float(), gold, features["mask"], reduction="sum") / size
-        run.scaler.scale(loss).backward()
+def _add_gradients(run: TrainingRun, parts: Sequence[MicroBatch], size: int, *, last: bool) -> Tensor:
+    """Forward and backward through every part; the mean loss over `size` sentences.
+
+    The very last backward of a step sums the gradients over all processes, so each of them has one, share or not.
+    """
+    total = torch.zeros((), device=run.model.device)
+    rounds: Sequence[MicroBatch | None] = parts or [None]
+    for number, part in enumerate(rounds, start=1):
+        with nullcontext() if last and number == len(rounds) else keep_local(run.batch_loss):
+            loss = run.batch_loss(part) / size
+            run.scaler.scale(loss).backward()
         total += loss.detach()
     return total
 
