@@ -43,6 +43,8 @@ def read_saved(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     name = os.fspath(path)
     try:
         dataset = _load(name)
+        if not len(dataset):
+            raise DataError(f"{name}: a dataset without rows, or one cut short; save it again")
         tags = None if options.tag_column is None else options.entity_column or _tags_column(list(dataset.features))
         yield from read_dataset(dataset, tags=tags, labels=options.labels)
     except MaskedCRFError:
