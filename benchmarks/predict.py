@@ -192,7 +192,7 @@ def agreement(tagger: Tagger, exported: dict[str, OnnxTagger], texts: list[str])
 def pieces(tagger: Tagger, texts: list[str]) -> dict[str, Any]:
     """Word pieces of the texts, and with the padding that the Tagger leaves out: what no timer's noise touches."""
     encoder = tagger.model.encoder
-    lengths = encoder.compute_lengths([to_sentence(text) for text in texts])
+    lengths = encoder.compute_lengths([to_sentence(text, tagger.tokenizer) for text in texts])
     limit = default_forward_tokens(tagger.model)
     batches = even_batches(lengths, size=MAX_BATCH_SENTENCES, tokens=limit, workers=torch.get_num_threads())
     padded = sum(len(batch) * max(lengths[number] for number in batch) for batch in batches)

@@ -89,10 +89,10 @@ def test_a_folder_that_is_none_is_refused_and_nothing_written(
 def test_a_check_file_whose_tags_do_not_fit_is_refused_and_nothing_written(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "words.txt").write_text("a\nb\n")
-    command = ["export", str(folder / "model"), str(tmp_path / "model.onnx"), "--check", str(tmp_path / "words.txt")]
+    (tmp_path / "words.conll").write_text("a\nb\n")
+    command = ["export", str(folder / "model"), str(tmp_path / "model.onnx"), "--check", str(tmp_path / "words.conll")]
     assert main(command) == 2
-    assert capsys.readouterr().err.startswith(f"maskedcrf: {tmp_path / 'words.txt'}:1: tag 'a' does not fit BIO")
+    assert capsys.readouterr().err.startswith(f"maskedcrf: {tmp_path / 'words.conll'}:1: tag 'a' does not fit BIO")
     assert not (tmp_path / "model.onnx").exists()
 
 

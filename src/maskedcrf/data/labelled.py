@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from maskedcrf.data.annotation import ReadReport
-from maskedcrf.data.formats import Format, read_sentences
+from maskedcrf.data.annotation import AnnotatedText, ReadReport
+from maskedcrf.data.formats import Format, ReadOptions, fit_records, read_records
 from maskedcrf.data.formats.huggingface import read_dataset
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.data.span_fit import Misfits, Overlaps
+from maskedcrf.data.sentence_splitters import get_splitter
+from maskedcrf.data.span_fit import Misfits, Overlaps, SpanFitter
+from maskedcrf.data.tokenizers import Tokenizer
 from maskedcrf.errors import DataError
 from maskedcrf.tags.scheme import Scheme
 
@@ -29,28 +31,54 @@ class DataDict(TypedDict, total=False):
     first_character: bool
     labels: tuple[str, ...] | None
     entity_column: str | None
+    tokenizer: str
     sentences: str
     misfits: Misfits
     overlaps: Overlaps
 
 
 def read_labelled(
-    data: LabelledData, scheme: Scheme, report: ReadReport | None = None, **reading: Unpack[DataDict]
+    data: LabelledData, scheme: Scheme, *, cut: Tokenizer, report: ReadReport | None = None, **reading: Unpack[DataDict]
 ) -> list[Sentence]:
     """All sentences of the data; spans of text become tags of this scheme, and `report` is told what did not fit."""
+    report = ReadReport() if report is None else report
+    records = read_labelled_records(data, report, **reading)
+    return fit_labelled(records, scheme, cut=cut, report=report, **reading)
+
+
+def read_labelled_records(
+    data: LabelledData, report: ReadReport, **reading: Unpack[DataDict]
+) -> list[Sentence | AnnotatedText]:
+    """What the data hold before texts are cut: sentences where they have tokens, annotated texts where they do not."""
     if isinstance(data, Sentence | Mapping) or not isinstance(data, str | Path | Iterable):
         raise DataError(f"labelled data are a path, or sentences in a list; got a {type(data).__name__}")
     if hasattr(data, "features"):
         return list(read_dataset(data, labels=reading.get("labels")))
-    sentences: list[Sentence] = []
+    records: list[Sentence | AnnotatedText] = []
     for part in [data] if isinstance(data, str | Path) else data:
         if isinstance(part, Sentence):
-            sentences.append(part)
+            records.append(part)
         elif isinstance(part, str | Path):
-            sentences += read_sentences(part, scheme=scheme, report=report, **reading)
+            given = {key: value for key, value in reading.items() if key in ReadOptions.__dataclass_fields__}
+            options = ReadOptions(**given, report=report)  # type: ignore[arg-type]
+            records += read_records(part, format=reading.get("format", "auto"), options=options)
         else:
-            sentences.append(_pair(part))
-    return sentences
+            records.append(_pair(part))
+    return records
+
+
+def fit_labelled(
+    records: Iterable[Sentence | AnnotatedText],
+    scheme: Scheme,
+    *,
+    cut: Tokenizer,
+    report: ReadReport,
+    **reading: Unpack[DataDict],
+) -> list[Sentence]:
+    """The sentences of records; texts are cut into words by `cut`."""
+    splitter = get_splitter(reading.get("sentences", "line"))
+    misfits, overlaps = reading.get("misfits", "error"), reading.get("overlaps", "error")
+    return list(fit_records(records, SpanFitter(cut, splitter, scheme, misfits, overlaps, report)))
 
 
 def _pair(part: Any) -> Sentence:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.data.tokenizers import cut_simple
 from maskedcrf.errors import DataError
 
 TextInput = str | Sequence[str] | Sentence
@@ -17,8 +16,8 @@ MAX_CHARACTERS = 1 << 21
 """In one raw text, before it is cut into tokens."""
 
 
-def to_sentence(text: TextInput) -> Sentence:
-    """Raw text is cut into tokens; tokens are taken as they are, and so is a sentence."""
+def to_sentence(text: TextInput, tokenizer: Callable[[str], Sequence[tuple[int, int]]]) -> Sentence:
+    """Raw text is cut into tokens by the model's tokenizer; tokens are taken as they are, and so is a sentence."""
     if isinstance(text, Sentence):
         _require_at_most(len(text.tokens))
         return text
@@ -27,7 +26,7 @@ def to_sentence(text: TextInput) -> Sentence:
             raise DataError(
                 f"a text of more than {MAX_CHARACTERS:,} characters; cut it into several, at its paragraphs say"
             )
-        offsets = tuple(cut_simple(text))
+        offsets = tuple(tokenizer(text))
         _require_at_most(len(offsets))
         return Sentence(tuple([text[start:end] for start, end in offsets]), text=text, offsets=offsets)
     tokens = tuple(islice(text, MAX_TOKENS + 1)) if isinstance(text, Iterable) else (None,)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import regex
 
+from maskedcrf.data.learned_tokenizer import Habits, cutter
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
 JOINER = "\u200d"
@@ -41,7 +42,13 @@ class Tokenizer:
     """A way of cutting text into words, and the name under which a model keeps it."""
 
     name: str
-    cut: Callable[[str], Ranges]
+    cut: Callable[[str], Ranges] = field(compare=False)
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    """What a learnt tokenizer knows beside its name."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Name and tables, as a model folder keeps them."""
+        return {"name": self.name, **self.tables}
 
     def __call__(self, text: str) -> Ranges:
         """Where tokens begin and end, in order; blanks belong to none."""
@@ -52,11 +59,21 @@ class Tokenizer:
         return [Token(text[start:end], start, end) for start, end in self.cut(text)]
 
 
-def get_tokenizer(name: str) -> Tokenizer:
+def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True) -> Tokenizer:
     """The tokenizer of this name: one of `TOKENIZERS`, `spacy:LANGUAGE`, or `module:function` of your own.
 
-    A function of your own takes a text and returns (start, end) for each token, in order. Naming it imports its module.
+    A function of your own takes a text and returns (start, end) for each token, in order. Naming it imports its module,
+    so that a model folder may not: `trusted=False` gives a tokenizer that refuses to cut until you name it yourself. A
+    mapping is what `Tokenizer.to_json` gives.
     """
+    name, tables = (given, {}) if isinstance(given, str) else (given.get("name"), {**given})
+    tables.pop("name", None)
+    if not isinstance(name, str):
+        raise MaskedCRFError(f"a tokenizer has a name, such as unicode; got {name!r:.40}")
+    if name == "learned":
+        return Tokenizer(name, cutter(_habits(tables)), tables)
+    if is_own(name) and not trusted:
+        return Tokenizer(name, _refusing(name))
     if name in TOKENIZERS:
         return Tokenizer(name, TOKENIZERS[name])
     maker, colon, rest = name.partition(":")
@@ -66,6 +83,34 @@ def get_tokenizer(name: str) -> Tokenizer:
         return Tokenizer(name, _own(maker, rest))
     known = ", ".join(TOKENIZERS)
     raise MaskedCRFError(f"unknown tokenizer {name!r}; known are {known}, spacy:LANGUAGE and module:function")
+
+
+def _habits(tables: Mapping[str, Any]) -> Habits:
+    """The habits of a learnt tokenizer, from JSON that anybody may have written."""
+    texts = {key: tables.get(key, ()) for key in ("abbreviations", "clitics")}
+    joiners, flags = tables.get("joiners", ""), [tables.get(key, False) for key in ("initials", "runs")]
+    are_lists = all(
+        isinstance(value, list | tuple) and all(isinstance(each, str) and 0 < len(each) < 100 for each in value)
+        for value in texts.values()
+    )
+    if (
+        not are_lists
+        or not isinstance(joiners, str)
+        or len(joiners) > 100
+        or not all(isinstance(flag, bool) for flag in flags)
+    ):
+        raise MaskedCRFError("a learnt tokenizer holds joiners, abbreviations, clitics, initials, runs; save it again")
+    return Habits(joiners, tuple(texts["abbreviations"]), tuple(texts["clitics"]), *flags)
+
+
+def _refusing(name: str) -> Callable[[str], Ranges]:
+    def cut(text: str) -> Ranges:
+        raise MaskedCRFError(
+            f"this model cuts text with {name}, which is code; if you trust it, name it yourself: "
+            f"tagger.tokenizer = get_tokenizer({name!r}); or give tokens"
+        )
+
+    return cut
 
 
 def is_own(name: str) -> bool:

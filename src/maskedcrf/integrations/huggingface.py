@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.encoders.transformer.pretrained import (
@@ -56,6 +57,7 @@ class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
         classifier_dropout: float = 0.1,
         output_scheme: str | None = None,
         context: int = 0,
+        word_tokenizer: dict[str, Any] | None = None,
         **rest: Any,
     ) -> None:
         # Neither may name code: a private key or an implementation once made transformers fetch and run a kernel.
@@ -66,6 +68,7 @@ class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
         self.classifier_dropout = classifier_dropout
         # What a tagger made from this model does besides: the scheme it answers in, the words around it looks at.
         self.output_scheme, self.context = output_scheme or scheme, context
+        self.word_tokenizer = word_tokenizer
         rest["id2label"] = dict(enumerate(self.tags))
         rest["label2id"] = {tag: number for number, tag in enumerate(self.tags)}
         super().__init__(**rest)
@@ -145,6 +148,7 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
         classifier_dropout=model.dropout.p,
         output_scheme=tagger.output_scheme.name,
         context=model.encoder.config.context,
+        word_tokenizer=model.tokenizer.to_json(),
     )
     other = MaskedCRFForTokenClassification(config)
     pieces = {"encoder": part.model, "linear": model.linear, "crf": model.crf}
@@ -174,6 +178,7 @@ def from_huggingface(directory: str | Path) -> Tagger:
     encoder.config = encoder.config.model_copy(update={"transformer": str(directory)})
     config = other.config
     model = TaggerModel(encoder, config.constraints(), mask=config.mask, dropout=config.classifier_dropout)
+    model.tokenizer = get_tokenizer(config.word_tokenizer or "simple", trusted=False)
     model.linear.load_state_dict(other.linear.state_dict())
     model.crf.load_state_dict(other.crf.state_dict())
     return Tagger(model.eval(), output_scheme=config.written(config.output_scheme))

@@ -21,7 +21,10 @@ except ImportError as missing:
 
 
 class Component:
-    """Tags the tokens of spaCy's own tokeniser; entities that were there before are replaced."""
+    """Tags the text of a document; entities that were there before are replaced.
+
+    The model cuts the text into its own words. An entity that ends inside one of spaCy's tokens takes all of it.
+    """
 
     def __init__(self, tagger: Tagger) -> None:
         self.tagger = tagger
@@ -33,20 +36,17 @@ class Component:
     def pipe(self, stream: Iterable[Any], *, batch_size: int | None = None) -> Iterator[Any]:
         """The documents with their entities, tagged by the batch."""
         docs, kept = tee(stream)
-        answers = self.tagger.stream([token.text for token in _words(doc)] for doc in docs)
+        answers = self.tagger.stream(doc.text for doc in docs)
         for doc, answer in zip(kept, answers, strict=True):
             yield _with_entities(doc, answer)
 
 
-def _words(doc: Any) -> list[Any]:
-    """The tokens but for those that are white space, with which no entity begins or ends."""
-    return [token for token in doc if not token.is_space]
-
-
 def _with_entities(doc: Any, answer: Prediction) -> Any:
-    places = [token.i for token in _words(doc)]
-    found = [(places[start], places[end - 1] + 1, kind) for start, end, kind, _ in answer.segments]
-    doc.set_ents([spacy.tokens.Span(doc, start, end, label=kind) for start, end, kind in found])
+    found = [
+        doc.char_span(entity.start, entity.end, label=entity.type, alignment_mode="expand")
+        for entity in answer.entities
+    ]
+    doc.set_ents(spacy.util.filter_spans(found))
     return doc
 
 

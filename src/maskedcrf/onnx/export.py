@@ -202,6 +202,7 @@ def _description(tagger: Tagger, *, int8: bool) -> Description:
         files=files,
         signature=tagger.record.signature,
         first_character=tagger.first_character,
+        tokenizer=tagger.tokenizer.to_json(),
     )
 
 

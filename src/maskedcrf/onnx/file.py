@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ _KINDS: dict[str, Any] = {
     "signature": str | None,
     "digest": str | None,
     "first_character": bool,
+    "tokenizer": dict,
 }
 
 
@@ -71,6 +72,8 @@ class Description:
     first_character: bool = False
     digest: str | None = None
     """Of the tags and the rules in the graph; files of older versions have none."""
+    tokenizer: dict[str, Any] = field(default_factory=lambda: {"name": "simple"})
+    """What cuts raw text into words; files of older versions used the one named `simple`."""
 
     def to_json(self) -> str:
         """The text that goes into the file."""

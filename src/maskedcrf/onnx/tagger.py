@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import TextInput, next_buffer, require_list_of_texts, to_sentence
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.onnx import file
 from maskedcrf.onnx.features import Features
@@ -62,6 +63,7 @@ class OnnxTagger:
         self.scheme, self.output_scheme = description.schemes()
         self.first_character = description.first_character
         self._features = Features(description.files)
+        self.tokenizer = get_tokenizer(description.tokenizer, trusted=False)
 
     @classmethod
     def load(cls, path: str | Path, *, threads: int | None = None, trusted: bool = False) -> OnnxTagger:
@@ -128,7 +130,8 @@ class OnnxTagger:
             raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
         require_list_of_texts(texts)
         limit = forward_tokens or FORWARD_TOKENS
-        numbered = enumerate(map(to_sentence, with_context(texts, self._features.context)))
+        sentences = with_context(texts, self._features.context)
+        numbered = enumerate(to_sentence(text, self.tokenizer) for text in sentences)
         while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
             lengths = self._features.compute_lengths([sentence for _, sentence in buffer])
             batches = prediction_batches(lengths, size=MAX_BATCH_SENTENCES, tokens=limit, similar=MIN_LENGTH_RATIO)

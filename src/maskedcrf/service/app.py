@@ -70,7 +70,9 @@ class Service:
         found = list[Sentence]()
         for number, one in enumerate(given):
             with _located(number, of=len(given)):
-                sentence = to_sentence(one.text if "text" in one.model_fields_set else one.tokens)
+                sentence = to_sentence(
+                    one.text if "text" in one.model_fields_set else one.tokens, self.tagger.tokenizer
+                )
                 _at_most(len(sentence.tokens), limits.TOKENS, "tokens in one sentence")
                 _at_most(max(map(len, sentence.tokens), default=0), limits.TOKEN_CHARACTERS, "characters in one token")
             total += len(sentence.tokens) - len(one.tokens)
@@ -114,7 +116,7 @@ class Service:
             OutputOptions(threshold=0.5),
             LatticeQuestion(2),
         ):
-            self.answer(question, [to_sentence("a b")])
+            self.answer(question, [to_sentence(["a", "b"], self.tagger.tokenizer)])
 
     @torch.inference_mode()
     def _lattice(self, sentence: Sentence, nbest: int) -> dict[str, Any]:

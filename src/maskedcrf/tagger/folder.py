@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from maskedcrf import __version__
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.encoders.encoder import load_encoder
 from maskedcrf.encoders.files import first_validation_error
@@ -85,6 +86,8 @@ class FolderConfig(BaseModel):
     mask: MaskMode
     dropout: float = Field(ge=0, lt=1)
     encoder: EncoderConfig
+    tokenizer: dict[str, Any] = Field(default_factory=lambda: {"name": "simple"})
+    """What cuts raw text into words; folders of older versions used the one named `simple`."""
     record: Record = Record()
     digests: dict[str, str] = Field(default_factory=dict)
     """Of the weights and of each file in encoder/, so that files of two models are never taken for one."""
@@ -118,6 +121,7 @@ def save(
         mask=model.crf.mask_mode,
         dropout=model.dropout.p,
         encoder=model.encoder.config,
+        tokenizer=model.tokenizer.to_json(),
         record=record,
     )
     with atomic_folder(target) as aside:
@@ -227,6 +231,7 @@ def _load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
             for name in (config.scheme, config.output_scheme)
         )
         rules = Constraints.from_scheme(config.tags, scheme)
+        tokenizer = get_tokenizer(config.tokenizer, trusted=False)
     except MaskedCRFError as error:
         raise ModelFolderError(f"{directory / CONFIG}: {error}") from error
     header = read_header(directory / WEIGHTS)
@@ -252,6 +257,7 @@ def _load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
         model.load_state_dict(weights)
     except RuntimeError as error:  # replaced since its header was read
         raise ModelFolderError(f"{directory / WEIGHTS}: changed while it was being read; load it again") from error
+    model.tokenizer = tokenizer
     return model, output_scheme, config.record
 
 

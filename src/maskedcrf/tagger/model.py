@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.encoders.config import Head
 from maskedcrf.encoders.part import Features
 from maskedcrf.tags.constraints import Constraints, MaskMode
@@ -37,6 +38,8 @@ class TaggerModel(nn.Module):
         self.encoder = encoder
         self.head: Head = head
         self.dropout = nn.Dropout(dropout)
+        self.tokenizer = get_tokenizer("simple")
+        """What cuts raw text into the words that the encoder knows."""
         self.linear = nn.Linear(encoder.width, len(constraints))
         self.crf = MaskedCRF(constraints, mask=mask)
         if head == "softmax":

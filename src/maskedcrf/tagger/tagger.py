@@ -14,7 +14,7 @@ from maskedcrf.crf import validation
 from maskedcrf.data.labelled import LabelledData, read_labelled
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import TextInput, require_list_of_texts, to_sentence
-from maskedcrf.data.tokenizers import get_tokenizer
+from maskedcrf.data.tokenizers import Tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import adaptation, folder, predict
 from maskedcrf.tagger.adaptation import Calibration, Progress
@@ -106,6 +106,15 @@ class Tagger:
         return self.model.crf.tags
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        """What cuts raw text into words; saved with the model."""
+        return self.model.tokenizer
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Tokenizer) -> None:
+        self.model.tokenizer = tokenizer
+
+    @property
     def first_character(self) -> bool:
         """Whether it was trained on tokens cut to their first character; column files to be tagged need the same."""
         return bool(self.record.settings.get("data", {}).get("first_character"))
@@ -185,7 +194,7 @@ class Tagger:
             threshold=threshold,
             output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
         )
-        sentences = self._sentences(with_context(texts, self._context), fixed, _gazetteer(gazetteer))
+        sentences = self._sentences(with_context(texts, self._context), fixed, _gazetteer(gazetteer, self.tokenizer))
         return predict.stream(self.model, sentences, question=question, forward_tokens=forward_tokens)
 
     @property
@@ -199,14 +208,14 @@ class Tagger:
         gazetteer: Gazetteer | None,
     ) -> Iterator[Sentence]:
         if fixed is None and gazetteer is None:
-            yield from map(to_sentence, texts)
+            yield from (to_sentence(text, self.tokenizer) for text in texts)
             return
         if isinstance(fixed, Mapping):
             raise DataError("fixed is a list with one entry a text, each {position: tag} or None; got one mapping")
         known = iter(fixed) if fixed is not None else repeat(None)
         number = 0
         for number, text in enumerate(texts, start=1):
-            sentence = to_sentence(text)
+            sentence = to_sentence(text, self.tokenizer)
             try:
                 own = next(known)
             except StopIteration:
@@ -315,7 +324,8 @@ class Tagger:
     def _labelled(self, data: LabelledData, scheme: str | Scheme | None) -> list[Sentence]:
         """Gold sentences in their documents; files are read as in training, whatever their format."""
         reading = {**self.record.settings.get("data", {}), "format": "auto"}
-        return list(with_context(read_labelled(data, self._gold_scheme(scheme), **reading), self._context))
+        found = read_labelled(data, self._gold_scheme(scheme), cut=self.tokenizer, **reading)
+        return list(with_context(found, self._context))
 
     def _gold_scheme(self, scheme: str | Scheme | None) -> Scheme:
         """By its name a scheme is written as the tagger writes tags: with its delimiter, prefix first or last."""
@@ -326,12 +336,12 @@ class Tagger:
         return Scheme.get(scheme, delimiter=self.scheme.delimiter, prefix_last=self.scheme.prefix_last)
 
 
-def _gazetteer(names: Mapping[str, str] | None) -> Gazetteer | None:
+def _gazetteer(names: Mapping[str, str] | None, tokenizer: Tokenizer) -> Gazetteer | None:
     """Names are cut into tokens as raw text is, and by blanks as columns are: both forms are looked for."""
     if not names:
         return None
     forms: dict[Sequence[str], str] = {}
     for name, kind in names.items():
-        forms[tuple(token.text for token in get_tokenizer("simple").tokens(name))] = kind
+        forms[tuple(token.text for token in tokenizer.tokens(name))] = kind
         forms[tuple(name.split())] = kind
     return Gazetteer({form: kind for form, kind in forms.items() if form})

@@ -12,9 +12,11 @@ from typing import Any
 
 from maskedcrf.data.annotation import ReadReport
 from maskedcrf.data.gold import check_gold
-from maskedcrf.data.labelled import LabelledData, read_labelled
+from maskedcrf.data.labelled import LabelledData, fit_labelled, read_labelled_records
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.splits import dev_split
+from maskedcrf.data.tokenizer_choice import Choice, choose_tokenizer
+from maskedcrf.data.tokenizers import Tokenizer, get_tokenizer
 from maskedcrf.errors import DataError
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import encode, read_batch
@@ -34,6 +36,8 @@ class TrainingData:
     sentences: list[Sentence]
     ids: list[list[int]]
     tags: list[str]
+    tokenizer: Tokenizer
+    """What cuts raw text as these sentences are cut."""
     dev: list[Sentence]
     test: list[Sentence]
     summary: dict[str, Any]
@@ -57,17 +61,15 @@ def build_corpus(
 ) -> TrainingData:
     """Read, check and number everything; a wrong file is refused before anything is trained."""
     scheme, file_scheme = settings.scheme_named(None), settings.scheme_named(settings.file_scheme)
-    reports = {name: ReadReport() for name in ("train", "dev", "test")}
-    sentences = _read(train, "train", settings, reports["train"])
+    reader = _PartReader(settings)
+    sentences = reader.read(train, "train")
     sentences, report = check_gold(sentences, file_scheme, policy=settings.illegal_gold)
     if report.places:
         logger.warning("train: %s", report)
-    dev_sentences: list[Sentence] = []
-    if dev is not None:
-        dev_sentences = _read(dev, "dev", settings, reports["dev"])
-    elif settings.dev_fraction and len(sentences) > 1:
+    dev_sentences = reader.read(dev, "dev")
+    if dev is None and settings.dev_fraction and len(sentences) > 1:
         sentences, dev_sentences = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
-    test_sentences = _read(test, "test", settings, reports["test"]) if test is not None else []
+    test_sentences = reader.read(test, "test")
     found = read_batch([sentence.tags or () for sentence in sentences], file_scheme)
     types = sorted({segment.type for row in found for segment in row})
     if not types:
@@ -80,10 +82,8 @@ def build_corpus(
         _warn_of_unknown(part, name, types, file_scheme)
     summary = {"train": {**_summary(sentences), "gold": str(report).split("\n")[0]}}
     summary.update({name: _summary(part) for name, part in (("dev", dev_sentences), ("test", test_sentences)) if part})
-    for name, read in reports.items():
-        if read.counts and name in summary:
-            logger.warning("%s: %s", name, read)
-            summary[name] |= {"read": read.counts}
+    for name, details in reader.summary().items():
+        summary[name] |= details
     return TrainingData(
         sentences=sentences,
         ids=[
@@ -91,21 +91,47 @@ def build_corpus(
             for row, sentence in zip(found, sentences, strict=True)
         ],
         tags=tags,
+        tokenizer=reader.choice.tokenizer,
         dev=dev_sentences,
         test=test_sentences,
         summary=summary,
     )
 
 
-def _read(data: LabelledData, name: str, settings: Settings, report: ReadReport) -> list[Sentence]:
-    """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
-    scheme = settings.scheme_named(settings.file_scheme)
-    read = read_labelled(data, scheme, report, **settings.data.options())
-    sentences = [sentence for sentence in read if sentence.tokens]
-    if not sentences:
-        raise DataError(f"{_describe(data, name)}: no sentence in it; {name} needs at least one with its tags")
-    _check_tags(sentences, name)
-    return list(with_context(sentences, settings.encoder.context))
+class _PartReader:
+    """Reads train, dev and test alike; train, which is read first, decides what cuts texts into words."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.choice = Choice(get_tokenizer("simple"), 100.0)
+        self._reports: dict[str, ReadReport] = {}
+
+    def read(self, data: LabelledData | None, name: str) -> list[Sentence]:
+        """Labelled sentences with what is around them: now, before any is dropped or becomes a part of dev."""
+        if data is None:
+            return []
+        settings, reading = self.settings, self.settings.data.options()
+        report = self._reports[name] = ReadReport()
+        records = read_labelled_records(data, report, **reading)
+        if name == "train":
+            self.choice = choose_tokenizer(records, settings.data.tokenizer)
+            if warning := self.choice.warning():
+                logger.warning("train: %s", warning)
+        scheme = settings.scheme_named(settings.file_scheme)
+        found = fit_labelled(records, scheme, cut=self.choice.tokenizer, report=report, **reading)
+        sentences = [sentence for sentence in found if sentence.tokens]
+        if not sentences:
+            raise DataError(f"{_describe(data, name)}: no sentence in it; {name} needs at least one with its tags")
+        _check_tags(sentences, name)
+        if report.counts:
+            logger.warning("%s: %s", name, report)
+        return list(with_context(sentences, settings.encoder.context))
+
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """What the model's record keeps of the reading of each part."""
+        counts = {name: {"read": report.counts} for name, report in self._reports.items() if report.counts}
+        chosen = {"tokenizer": self.choice.tokenizer.name, "tokenizer_agreement": round(self.choice.agreement, 2)}
+        return {**counts, "train": {**chosen, **counts.get("train", {})}}
 
 
 def _describe(data: LabelledData, name: str) -> str:

@@ -96,6 +96,9 @@ class DataSettings(_Frozen):
     """Names of the tags where a JSONL file has numbers."""
     entity_column: str | None = None
     """Name of the tags' column or layer where a file names its columns: CoNLL-U (`MISC:NER`), WebAnno, CSV."""
+    tokenizer: str = "auto"
+    """What cuts raw text into words, saved with the model: `unicode`, `simple`, `whitespace`, `characters`, `learned`
+    from the tokens, `spacy:LANGUAGE`, or `module:function` of yours; `auto` takes what agrees best with the data."""
     sentences: str = "line"
     """What cuts texts into sentences: `line`, `blank_line` or `spacy:LANGUAGE`."""
     misfits: Misfits = "error"

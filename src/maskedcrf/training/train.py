@@ -160,7 +160,9 @@ def build_model(corpus: TrainingData, settings: Settings) -> TaggerModel:
         copy_encoder_weights(encoder, Path(settings.encoder_from))
     rules = Constraints.from_scheme(corpus.tags, settings.scheme_named(None))
     assert settings.dropout is not None, "settings are resolved"
-    return TaggerModel(encoder, rules, head=settings.head, mask=settings.mask, dropout=settings.dropout)
+    model = TaggerModel(encoder, rules, head=settings.head, mask=settings.mask, dropout=settings.dropout)
+    model.tokenizer = corpus.tokenizer
+    return model
 
 
 def _run_to_end(run: TrainingRun, *, progress: bool, logs: Path) -> None:

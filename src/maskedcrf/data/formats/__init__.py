@@ -26,6 +26,7 @@ __all__ = [
     "Format",
     "ReadOptions",
     "find_format",
+    "fit_records",
     "read_records",
     "read_sentences",
     "require_columns",
