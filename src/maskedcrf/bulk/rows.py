@@ -45,7 +45,7 @@ class Options:
         return {"probabilities": True} if self.probabilities else {}
 
     def added(self, *, text: bool) -> list[str]:
-        """Names of the fields added to a row; a text gets its tokens too, since tags alone would hang in the air."""
+        """Names of the fields added to a row; raw text also gets `tokens`, because tags are per token."""
         return [self.prefix + name for name in (("tokens",) if text else ()) + ("tags", "entities")]
 
 

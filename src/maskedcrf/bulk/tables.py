@@ -69,7 +69,7 @@ def parquet_rows(piece: Piece, path: str, options: Options, rejects: list[dict[s
 
 
 def row_shown(content: tuple[Any, int]) -> str:
-    """A row as JSON, for whoever reads the rejects."""
+    """A row as JSON, for the file of rejected rows."""
     table, number = content
     return json.dumps(table.slice(number, 1).to_pylist()[0], ensure_ascii=False, default=str)
 

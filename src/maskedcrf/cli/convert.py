@@ -59,7 +59,7 @@ def run(
 ) -> None:
     """Rewrite files from one format into another, and tags from one scheme into another.
 
-    Columns that become columns keep their other columns, comments and -DOCSTART- lines. Whatever changes is said on
+    Columns that become columns keep their other columns, comments and -DOCSTART- lines. Changes are reported on
     standard error: segments that were illegal, neighbours of one type that IO merges, spans that fit no tokens.
 
     \b

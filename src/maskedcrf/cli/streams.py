@@ -91,7 +91,7 @@ def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:
 
 
 def sides_read(gold: int, predicted: int) -> str:
-    """Where both sides' tags were read, for whoever has them elsewhere."""
+    """Where gold and predicted tags were read, for users whose columns differ."""
     return f"gold is read from column {gold} (--gold-column), predictions from {predicted} (--predicted-column)"
 
 

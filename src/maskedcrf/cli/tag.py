@@ -55,7 +55,7 @@ def run(
     device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,
     format: Annotated[Form, typer.Option(help="What the files are; by their names if auto.")] = Form.auto,
     field: Annotated[str | None, typer.Option(help=FIELD)] = None,
-    prefix: Annotated[str, typer.Option(help="Begins the names of the fields that are added.")] = "",
+    prefix: Annotated[str, typer.Option(help="Prefix for the names of the added fields.")] = "",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
     comment: Comment = None,

@@ -29,7 +29,7 @@ HELD_OUT = 4
 """Every fourth name of a list is kept out of train."""
 TYPES = ("PER", "LOC", "ORG", "EVENT", "WORK", "PRODUCT", "FOOD", "DATE", "TIME", "MONEY")
 
-# A grammar: a symbol and its expansions, parted by |. `<last>` expands a symbol; `[LOC]` expands one and marks what
+# A grammar: a symbol and its expansions, separated by |. `<last>` expands a symbol; `[LOC]` expands one and marks what
 # comes out as an entity of that type; what begins with * is left out of train.
 GRAMMAR = {
     "sentence": """

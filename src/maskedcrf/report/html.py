@@ -26,7 +26,7 @@ def page(title: str, sections: Sequence[tuple[str, str, str]]) -> str:
 
 
 def write(path: Path, html: str) -> None:
-    """Write the page in one piece."""
+    """Write the page; the file appears whole or not at all."""
     with atomic_file(path) as handle:
         handle.write(html.encode())
 

@@ -1,4 +1,4 @@
-"""One process at a time trains one output: the next is refused at once, whoever dies holds nothing."""
+"""One process at a time trains one output: a second is refused at once; a process that dies frees its lock."""
 
 from __future__ import annotations
 

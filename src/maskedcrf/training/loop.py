@@ -1,6 +1,6 @@
 """The loop, to be read from top to bottom: epochs, batches, steps, dev scores, the best model, checkpoints.
 
-`run_epochs` is a generator: it yields after every step and every epoch, and whoever drives it shows what it likes.
+`run_epochs` is a generator: it yields after every step and every epoch, and the caller decides what to show.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _with_bar(events: Iterable[Step | Epoch]) -> Iterator[dict[str, Any]]:
 
 
 class Tracker(Protocol):
-    """What is told of each epoch."""
+    """The summary of an epoch, in one line."""
 
     def log(self, values: dict[str, Any], step: int) -> None:
         """Take the values of one epoch."""

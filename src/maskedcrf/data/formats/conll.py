@@ -1,7 +1,7 @@
 r"""CoNLL columns: one token a line, a blank line between sentences, any number of columns.
 
 A stream: memory holds about a megabyte of the file, whatever its size. Lines end at \n (or \r\n) only, so that
-U+2028, form feed and the like stay inside their token. Columns are parted by runs of blanks and tabs; a file whose
+U+2028, form feed and the like stay inside their token. Columns are separated by spaces or tabs; a file whose
 tabs alone give every line the same columns, and whose blanks do not, is read by its tabs, so that a token may hold
 a blank or be empty. Nothing is skipped to make a file fit: what does not fit is refused with file:line.
 """
@@ -123,7 +123,7 @@ def write_conll(sentences: Iterable[Sentence], handle: TextIO) -> int:
 
 
 def write_columns(texts: Iterator[TaggedText]) -> Iterator[bytes]:
-    """Token and tag, parted by a tab."""
+    """Token and tag, separated by a tab."""
     for each in texts:
         sentence = replace(each.sentence, columns=(), separator="\t")
         if sentence.tokens:
@@ -261,7 +261,7 @@ class Layout:
         comment = f"; is {which} a comment? say so with --comment '#' {train}" if which and not self.comment else ""
         raise DataError(
             f"{self.name}:{number}: {found} column{'s' * (found != 1)} where the file has {self.width}; "
-            f"give every token the same columns, parted by tabs if a token holds a blank{comment}"
+            f"give every token the same columns, separated by tabs if a token contains a space{comment}"
         )
 
 
@@ -280,7 +280,7 @@ def _is_skipped(line: str, comment: str | None) -> bool:
 
 
 def runs(line: str) -> list[str]:
-    """The cells of a line that are parted by runs of blanks and tabs."""
+    """The cells of a line, which are separated by spaces or tabs."""
     return _RUN.split(line.strip(" \t"))
 
 

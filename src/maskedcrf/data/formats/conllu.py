@@ -123,7 +123,7 @@ def _parse(line: str, columns: Sequence[str], where: str) -> dict[str, Any]:
         raise MissingExtraError("reading CoNLL-U needs conllu: pip install 'maskedcrf[formats]'") from error
     cells = line.count("\t") + 1
     if cells != len(columns):
-        raise DataError(f"{where}: {cells} cells parted by tabs where CoNLL-U has {len(columns)} here")
+        raise DataError(f"{where}: {cells} cells separated by tabs where CoNLL-U has {len(columns)} here")
     try:
         token = dict(parse_line(line, fields=[column.lower() for column in columns]))
     except (ParseException, ValueError) as error:

@@ -1,4 +1,4 @@
-"""OpenNLP's name finder format: a sentence a line, tokens parted by blanks, `<START:person> Ann Lee <END> left .`"""
+"""OpenNLP's name finder format: one sentence per line, split by spaces, `<START:person> Ann Lee <END> left .`"""
 
 from __future__ import annotations
 
