@@ -18,8 +18,9 @@ WORDS = "lstm1-words"
 
 
 def default_tables(evidence: Evidence) -> Sequence[Table]:
-    """One table a default."""
-    return [rate_table(evidence), patience_table(evidence), characters_table(evidence)]
+    """One table a default; one whose trainings are missing is left out."""
+    tables = (rate_table(evidence), patience_table(evidence), characters_table(evidence))
+    return [table for table in tables if table.rows]
 
 
 def rate_table(evidence: Evidence) -> Table:
