@@ -10,9 +10,11 @@ import torch
 from encoders.tiny import make_tokenizer
 from small_classifiers import write_classifier
 
+from maskedcrf.data.model_words import model_words
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.encoders.transformer.model_words import model_words
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.encoders.transformer.pretrained import plain_tokenizer
+from maskedcrf.errors import MaskedCRFError
 from maskedcrf.integrations.piece_labels import PieceLabels, count_piece_labels
 from maskedcrf.tagger import Tagger
 
@@ -66,3 +68,27 @@ def test_later_pieces_are_counted_by_what_they_say(tmp_path, last, expected):
     found = count_piece_labels(tagger.model, [Sentence(("unbelievable", "the")), Sentence(("cat",)), Sentence(())])
     assert found == expected
     assert found.repeats == (last == 1)
+
+
+def test_a_classifiers_own_words_are_used_on_every_road_from_text(tmp_path):
+    tagger = Tagger.from_pretrained(write_classifier(tmp_path / "roberta", "Roberta"))
+    assert tagger.predict(TEXT).tokens == tuple(WORDS["roberta"])
+    tagger.save(tmp_path / "model")
+    loaded = Tagger.load(tmp_path / "model")
+    assert loaded.tokenizer.name == "model"
+    assert loaded.predict(TEXT).tokens == tuple(WORDS["roberta"])
+    tagger.save_pretrained(tmp_path / "hf")
+    assert Tagger.from_pretrained(tmp_path / "hf").predict(TEXT).tokens == tuple(WORDS["roberta"])
+    pytest.importorskip("onnxruntime")
+    from maskedcrf.onnx.export import export
+    from maskedcrf.onnx.tagger import OnnxTagger
+
+    exported = OnnxTagger.load(export(tagger, tmp_path / "model.onnx"))
+    answer = exported.predict(TEXT)
+    assert answer.tokens == tuple(WORDS["roberta"])
+    assert answer.tags == tagger.predict(TEXT).tags
+
+
+def test_a_model_without_a_transformer_cannot_cut_as_one():
+    with pytest.raises(MaskedCRFError, match="and this model has none: name another"):
+        get_tokenizer("model").cut("the cat")

@@ -18,8 +18,11 @@ from typing import Any, NamedTuple
 import regex
 
 from maskedcrf.data.learned_tokenizer import Habits, cutter
+from maskedcrf.data.model_words import model_words
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
+MODEL = "model"
+"""Names the tokenizer that cuts words as a transformer's own does."""
 JOINER = "\u200d"
 Ranges = list[tuple[int, int]]
 _ASCII_TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -59,8 +62,10 @@ class Tokenizer:
         return [Token(text[start:end], start, end) for start, end in self.cut(text)]
 
 
-def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True) -> Tokenizer:
+def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True, pieces: Any = None) -> Tokenizer:
     """The tokenizer of this name: one of `TOKENIZERS`, `spacy:LANGUAGE`, or `module:function` of your own.
+
+    The one named `model` cuts as the tokenizer of a transformer's pieces does, which is given as `pieces`.
 
     A function of your own takes a text and returns (start, end) for each token, in order. Naming it imports its module,
     so that a model folder may not: `trusted=False` gives a tokenizer that refuses to cut until you name it yourself. A
@@ -70,6 +75,8 @@ def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True) -> To
     tables.pop("name", None)
     if not isinstance(name, str):
         raise MaskedCRFError(f"a tokenizer has a name, such as unicode; got {name!r:.40}")
+    if name == MODEL:
+        return Tokenizer(name, model_words(pieces) if pieces is not None else _without_pieces)
     if name == "learned":
         return Tokenizer(name, cutter(_habits(tables)), tables)
     if is_own(name) and not trusted:
@@ -83,6 +90,10 @@ def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True) -> To
         return Tokenizer(name, _own(maker, rest))
     known = ", ".join(TOKENIZERS)
     raise MaskedCRFError(f"unknown tokenizer {name!r}; known are {known}, spacy:LANGUAGE and module:function")
+
+
+def _without_pieces(text: str) -> Ranges:
+    raise MaskedCRFError("the tokenizer model cuts as a transformer's own does, and this model has none: name another")
 
 
 def _habits(tables: Mapping[str, Any]) -> Habits:

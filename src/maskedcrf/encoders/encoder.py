@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +82,12 @@ class Encoder(nn.Module):
         stacks = [part.layers()[::-1] for part in self._parts()]
         levels = zip_longest(*stacks, fillvalue=list[nn.Parameter]())
         return [[parameter for layer in level for parameter in layer] for level in levels][::-1]
+
+    @property
+    def piece_tokenizer(self) -> Any:
+        """What cuts words into pieces; None without a transformer."""
+        part: Any = dict(self.parts.items()).get("transformer")
+        return None if part is None else part.words.tokenizer
 
     def save(self, folder: Path) -> None:
         """Write config, vocabularies and tokenizer; the weights are the tagger's to save."""

@@ -178,7 +178,7 @@ def from_huggingface(directory: str | Path) -> Tagger:
     encoder.config = encoder.config.model_copy(update={"transformer": str(directory)})
     config = other.config
     model = TaggerModel(encoder, config.constraints(), mask=config.mask, dropout=config.classifier_dropout)
-    model.tokenizer = get_tokenizer(config.word_tokenizer or "simple", trusted=False)
+    model.use_tokenizer(get_tokenizer(config.word_tokenizer or "simple", trusted=False))
     model.linear.load_state_dict(other.linear.state_dict())
     model.crf.load_state_dict(other.crf.state_dict())
     return Tagger(model.eval(), output_scheme=config.written(config.output_scheme))

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.tokenizers import MODEL, get_tokenizer
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import Encoder
 from maskedcrf.encoders.features import WordPieces
@@ -164,6 +165,7 @@ def _build(where: str, model: Any, head: _Head, rules: Constraints, words: Words
             mask="decode",
             dropout=head.dropout,
         )
+    own.use_tokenizer(get_tokenizer(MODEL))
     with torch.no_grad():
         own.linear.weight.copy_(head.linear.weight[kept])
         own.linear.bias.copy_(torch.zeros(()) if head.linear.bias is None else head.linear.bias[kept])

@@ -51,6 +51,11 @@ class Features:
                 f"the encoder's files are not complete or not sound ({type(error).__name__}: {error})"
             ) from error
 
+    @property
+    def piece_tokenizer(self) -> Any:
+        """What cuts words into pieces; None without a transformer."""
+        return self._pieces.tokenizer if self._pieces else None
+
     def prepare(self, sentences: Sentences) -> Arrays:
         """Index arrays of a batch; `mask` (B, T) is on where a word stands."""
         mask = word_mask(sentences)

@@ -63,7 +63,7 @@ class OnnxTagger:
         self.scheme, self.output_scheme = description.schemes()
         self.first_character = description.first_character
         self._features = Features(description.files)
-        self.tokenizer = get_tokenizer(description.tokenizer, trusted=False)
+        self.tokenizer = get_tokenizer(description.tokenizer, trusted=False, pieces=self._features.piece_tokenizer)
 
     @classmethod
     def load(cls, path: str | Path, *, threads: int | None = None, trusted: bool = False) -> OnnxTagger:

@@ -257,7 +257,7 @@ def _load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
         model.load_state_dict(weights)
     except RuntimeError as error:  # replaced since its header was read
         raise ModelFolderError(f"{directory / WEIGHTS}: changed while it was being read; load it again") from error
-    model.tokenizer = tokenizer
+    model.use_tokenizer(tokenizer)
     return model, output_scheme, config.record
 
 

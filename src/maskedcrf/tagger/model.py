@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf.layer import MaskedCRF
-from maskedcrf.data.tokenizers import get_tokenizer
+from maskedcrf.data.tokenizers import MODEL, Tokenizer, get_tokenizer
 from maskedcrf.encoders.config import Head
 from maskedcrf.encoders.part import Features
 from maskedcrf.tags.constraints import Constraints, MaskMode
@@ -62,6 +62,11 @@ class TaggerModel(nn.Module):
         """(B, T, D): the score of each tag for each word."""
         emissions: Tensor = self.linear(self.dropout(self.encoder(features)))
         return emissions
+
+    def use_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Cut raw text with this tokenizer; the one named `model` cuts as the encoder's own does."""
+        own = tokenizer.name == MODEL
+        self.tokenizer = get_tokenizer(MODEL, pieces=self.encoder.piece_tokenizer) if own else tokenizer
 
     def forward(self, features: Features, tags: Tensor) -> Tensor:
         """(B,): the loss of each sentence, given its gold tag ids (B, T)."""
