@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from small_corpus import SMALL, corpus
 from token_lists import sentences_of
 
+from maskedcrf.crf.span_search import SpanPruner
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.fixed_tags import Gazetteer, allowed_tags
-from maskedcrf.tagger.span_search import SpanPruner
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import convert, violations
@@ -280,7 +280,7 @@ def test_a_threshold_keeps_what_is_exactly_as_probable_and_may_be_certainty(vagu
 
 
 def test_segments_above_a_threshold_may_be_as_long_as_the_bound(vague, monkeypatch):
-    monkeypatch.setattr("maskedcrf.tagger.span_search.MAX_SPAN_TOKENS", 3)
+    monkeypatch.setattr("maskedcrf.crf.span_search.MAX_SPAN_TOKENS", 3)
     entities = vague.predict([["x"] * 5], threshold=1e-6)[0].entities
     assert {after - first for first, after in (entity.tokens for entity in entities)} == {1, 2, 3}
 

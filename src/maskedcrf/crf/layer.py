@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from maskedcrf.crf import backends, functional, reference, validation
 from maskedcrf.crf.deferred_errors import DeferredErrors, new_host_flag
 from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widest_dtype
+from maskedcrf.crf.segments import SegmentCandidates, SegmentPath, require_threshold
 from maskedcrf.errors import ConstraintError
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
@@ -281,6 +282,28 @@ class MaskedCRF(nn.Module):
         self._check_path_exists(scores)
         probability = functional.span_probability(scores, index, member, continues, backend=self.backend)
         return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
+
+    def decode_segments(
+        self, emissions: Tensor, mask: Tensor | None = None, threshold: float = 0.5, *, allowed: Tensor | None = None
+    ) -> list[SegmentPath]:
+        """Per row the legal path that maximises the sum of (P(segment) - threshold) over its segments.
+
+        Each answer has the `tags` (ids) of the path and its `segments` (start, end, type, probability). A segment
+        below the threshold is chosen only where `allowed` or the rules leave no other path. Of equal sums the one
+        that covers more tokens wins.
+        """
+        return self.segment_candidates(emissions, mask, least=threshold, allowed=allowed).choose(threshold)
+
+    @torch.no_grad()
+    def segment_candidates(
+        self, emissions: Tensor, mask: Tensor | None = None, *, least: float, allowed: Tensor | None = None
+    ) -> SegmentCandidates:
+        """All segments at least this probable; its `choose` answers as `decode_segments` for many thresholds."""
+        require_threshold(least)
+        emissions, mask = self._prepare(emissions, mask, allowed)
+        scores = self._scores(emissions, mask).widen()
+        self._check_path_exists(scores)
+        return SegmentCandidates(scores, self.constraints, self.mask_mode, backend=self.backend, least=least)
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): P(illegal), the probability that these weights without the mask give to illegal paths.

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maskedcrf.crf.span_search import SpanPruner
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import next_buffer
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
 from maskedcrf.tagger.prediction import Prediction, RankedPath
-from maskedcrf.tagger.span_search import SpanPruner
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, encode, read_paths
 

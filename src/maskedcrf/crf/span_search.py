@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from maskedcrf.tags.constraints import Constraints
 
 MAX_SPAN_TOKENS = 100
-"""Segments longer than this many tokens are not looked for."""
+"""Overlapping segments longer than this many tokens are not looked for."""
 
 
 class SpanPruner:
@@ -26,8 +26,10 @@ class SpanPruner:
         self._inner = member & np.asarray(continues.any(axis=0))[:, None]
         self._close = member & closes[:, None]
 
-    def candidates(self, marginals: NDArray[np.float64], threshold: float) -> list[tuple[int, int, str]]:
-        """Segments (start, end, type) whose probability is not already bounded below the threshold.
+    def candidates(
+        self, marginals: NDArray[np.float64], threshold: float, *, longest: int | None = None
+    ) -> list[tuple[int, int, str]]:
+        """Segments (start, end, type) of up to `longest` tokens whose probability may reach the threshold.
 
         `marginals` (T, D). A segment is no more probable than its first token's opening tags, than each further
         token's continuing tags, and than its last token's closing tags: whoever fails one of these is left out
@@ -35,13 +37,14 @@ class SpanPruner:
         """
         bound = threshold * (1 - 1e-4) - 1e-6  # marginals are rounded; the exact probability decides
         opens, inner, closes = (marginals @ group >= bound for group in (self._open, self._inner, self._close))
+        longest = MAX_SPAN_TOKENS if longest is None else longest
         found = []
         for start, kind in np.argwhere(opens).tolist():
             end = start + 1
             while True:
                 if closes[end - 1, kind]:
                     found.append((start, end, self.types[kind]))
-                if end - start == MAX_SPAN_TOKENS or end == len(marginals) or not inner[end, kind]:
+                if end - start == longest or end == len(marginals) or not inner[end, kind]:
                     break
                 end += 1
         return found
