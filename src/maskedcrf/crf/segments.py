@@ -97,7 +97,7 @@ class SegmentCandidates:
         index, member = validation.spans(rows, self._scores.mask, self._matrices)
         continues = torch.from_numpy(self._matrices.continues[:-1, :-1]).to(index.device)
         exact: Tensor = functional.span_probability(self._scores, index, member, continues, backend=self._backend)
-        return exact.tolist()  # type: ignore[no-any-return]
+        return exact.tolist()
 
 
 def _choose(
