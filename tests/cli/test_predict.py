@@ -47,12 +47,39 @@ def test_json_lines_keep_their_other_fields(model, capsys, tmp_path):
     assert main(["predict", model, str(tmp_path / "in.jsonl"), "--format", "jsonl"]) == 0
     first, second = map(json.loads, capsys.readouterr().out.strip().split("\n"))
     assert (first["id"], first["spans"], first["tags"]) == (7, [], ["B-PER", "O"])
-    assert (second["meta"], second["tags"]) == ({"é": [1]}, ["B-PER"]), "tags are the predicted ones"
+    assert (second["meta"], second["tags"], second["predicted_tags"]) == ({"é": [1]}, ["O"], ["B-PER"])
     assert main(["predict", model, str(tmp_path / "in.jsonl"), "--format", "conll"]) == 0
     assert capsys.readouterr().out == "ann B-PER\nflew O\n\nbob B-PER\n\n"
     (tmp_path / "half.jsonl").write_text('{"text": "ann", "id": "\\ud800"}')
     assert main(["predict", model, str(tmp_path / "half.jsonl"), "--format", "jsonl"]) == 2
     assert "half.jsonl:1: fields hold half a character" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("record", "added"),
+    [
+        ({"text": "bob"}, {"tokens", "tags", "entities"}),
+        ({"tokens": ["bob"]}, {"text", "tags", "entities"}),
+        ({"tokens": ["bob"], "tags": ["B-PER"]}, {"text", "predicted_tags", "entities"}),
+        ({"text": "bob", "entities": ["gold"]}, {"tokens", "tags", "predicted_entities"}),
+        ({"text": "Bob!", "tokens": ["bob"]}, {"predicted_text", "tags", "entities"}),
+    ],
+)
+def test_no_field_of_a_json_line_is_written_over(model, capsys, tmp_path, record, added):
+    (tmp_path / "in.jsonl").write_text(json.dumps(record))
+    assert main(["predict", model, str(tmp_path / "in.jsonl"), "--format", "jsonl"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found.keys() - record.keys() == added
+    assert {key: found[key] for key in record} == record
+    assert found["predicted_tags" if "tags" in record else "tags"] == ["B-PER"]
+
+
+def test_an_earlier_prediction_is_replaced_and_gold_stays(model, capsys, tmp_path):
+    record = {"tokens": ["bob"], "tags": ["O"], "predicted_tags": ["O"]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(record))
+    assert main(["predict", model, str(tmp_path / "in.jsonl"), "--format", "jsonl"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["tags"], found["predicted_tags"]) == (["O"], ["B-PER"])
 
 
 def test_who_types_is_answered_line_by_line(model):

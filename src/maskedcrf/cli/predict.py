@@ -67,7 +67,7 @@ def run(
 
     A column file keeps its columns and gets the predicted tag as a last one (-DOCSTART- lines get O, comments stay as
     they are), so that `maskedcrf evaluate` reads it.
-    A JSON line keeps its other fields where JSON lines are written, too.
+    A JSON line keeps its fields where JSON lines are written, too: beside gold `tags` stand `predicted_tags`.
     The format of a file is found as in training: by its content, then by its name (.conll, .bio, .bioes, .bmes, .iob,
     .tsv, .col are columns, .jsonl, .ndjson, .json are JSON lines, .txt is text, a text a line). Standard input that is
     nothing else is text. A file of no known format is refused unless --input-format says what it is.
@@ -206,11 +206,20 @@ def _write(
         answer = next(answers)
         if shape is OutputFormat.jsonl:
             fields = given.fields if isinstance(given, Record) else {}
-            handle.write(json.dumps({**fields, **answer.to_json()}, ensure_ascii=False) + "\n")
+            handle.write(json.dumps(_with_fields(fields, answer), ensure_ascii=False) + "\n")
         elif shape is OutputFormat.text:
             handle.write(_marked(answer, terminal=terminal) + "\n")
         elif answer.tokens:
             write_conll([_with_tags(_words(given), answer)], handle)
+
+
+def _with_fields(fields: dict[str, Any], answer: Prediction) -> dict[str, Any]:
+    """A record's own fields, such as gold tags, as they were; the answer's of the same name as `predicted_...`."""
+    joined = dict(fields)
+    for key, value in answer.to_json().items():
+        repeated = key in ("text", "tokens") and fields.get(key) == value  # what was tagged stands there already
+        joined[f"predicted_{key}" if key in fields and not repeated else key] = value
+    return joined
 
 
 def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:
