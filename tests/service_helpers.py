@@ -67,13 +67,13 @@ def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
 
 @asynccontextmanager
 async def connected(
-    limits: Limits | None = None, *, mask: MaskMode = "train", **options: Any
+    limits: Limits | None = None, *, mask: MaskMode = "train", tagger: Tagger | None = None, **options: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the application, without a socket between them, once its model is warm."""
     from maskedcrf.service.app import create_app
 
     warm = asyncio.Event()
-    app = create_app(build_tagger(mask), limits=limits, ready=lambda problem: warm.set(), **options)
+    app = create_app(tagger or build_tagger(mask), limits=limits, ready=lambda problem: warm.set(), **options)
     client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
     async with app.router.lifespan_context(app), client:
         await warm.wait()

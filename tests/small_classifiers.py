@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 from encoders.tiny import DISTIL, SIZES, make_tokenizer
 from tokenizers import pre_tokenizers
+
+from maskedcrf.tags.constraints import Constraints
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 _WORDS = "the a cat b sat 北 mat un 京 é cats unbelievable".split()
@@ -86,3 +89,17 @@ def first_piece_logits(folder: Path, words: Sequence[str], *, pieces: str = "fir
         chosen = {"first": own[:1], "last": own[-1:], "mean": own}[pieces]
         rows.append(logits[chosen].mean(dim=0))
     return torch.stack(rows)
+
+
+def best_legal_path(logits: torch.Tensor, rules: Constraints) -> tuple[str, ...]:
+    """Viterbi as a textbook has it."""
+    scores = np.where(rules.start, logits[0].double().numpy(), -np.inf)
+    back = []
+    for row in logits[1:].double().numpy():
+        steps = scores[:, None] + np.where(rules.legal, 0.0, -np.inf)
+        back.append(steps.argmax(axis=0))
+        scores = steps.max(axis=0) + row
+    path = [int(np.where(rules.end, scores, -np.inf).argmax())]
+    for pointers in reversed(back):
+        path.append(int(pointers[path[-1]]))
+    return tuple(rules.tags[number] for number in reversed(path))

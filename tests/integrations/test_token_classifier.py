@@ -14,7 +14,14 @@ pytest.importorskip("transformers")
 
 import transformers
 from safetensors.torch import load_file, save_file
-from small_classifiers import ARCHITECTURES, LABELS, SENTENCES, first_piece_logits, write_classifier
+from small_classifiers import (
+    ARCHITECTURES,
+    LABELS,
+    SENTENCES,
+    best_legal_path,
+    first_piece_logits,
+    write_classifier,
+)
 
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError, MaskedCRFError
@@ -48,20 +55,6 @@ def test_scores_are_those_of_transformers_and_paths_the_best_legal_ones(classifi
         illegal += bool(rules.violations(logits.argmax(dim=1).tolist()))
     assert tagger.mask == "decode"
     assert illegal, "a classifier whose own best tags are always legal shows nothing"
-
-
-def best_legal_path(logits: torch.Tensor, rules: Constraints) -> tuple[str, ...]:
-    """Viterbi as a textbook has it."""
-    scores = np.where(rules.start, logits[0].double().numpy(), -np.inf)
-    back = []
-    for row in logits[1:].double().numpy():
-        steps = scores[:, None] + np.where(rules.legal, 0.0, -np.inf)
-        back.append(steps.argmax(axis=0))
-        scores = steps.max(axis=0) + row
-    path = [int(np.where(rules.end, scores, -np.inf).argmax())]
-    for pointers in reversed(back):
-        path.append(int(pointers[path[-1]]))
-    return tuple(rules.tags[number] for number in reversed(path))
 
 
 def test_a_saved_one_loads_without_its_source_and_answers_alike(classifier, tmp_path):
