@@ -1,9 +1,11 @@
 """Softmax token classifiers trained as Hugging Face's own example does it (run_ner.py): the ones adopt.py adopts.
 
-AdamW at 5e-5 falling linearly to 0, batches of 8, the label on the first piece of a word; nothing is tuned. The
-folders hold a user's corpora in their weights, so they are made here and never committed.
+AdamW at 5e-5 falling linearly to 0, batches of 8, the label on the first piece of a word; nothing is tuned. With
+`--mcrf`, taggers of ours beside them: the same encoder, training sentences, epochs and batches by `Tagger.train`, all
+else at its defaults, the epoch that is best on the dev sentences kept. The folders hold a user's corpora in their
+weights, so they are made here and never committed.
 
-    python benchmarks/token_classifiers.py OUT --corpora FOLDER --encoders FOLDER [--seeds 3]
+    python benchmarks/token_classifiers.py OUT --corpora FOLDER --encoders FOLDER [--seeds 3] [--mcrf]
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import transformers
 
 from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.tagger import Tagger
 from maskedcrf.tags.segments import convert
 
 
@@ -77,6 +80,9 @@ CORPORA = (
 )
 
 
+BATCH = 8
+
+
 def _in_bio(sentence: Sentence, scheme: str) -> Sentence:
     assert sentence.tags is not None
     return Sentence(sentence.tokens, tuple(convert(sentence.tags, scheme, "BIO")), sentence.file, sentence.line)
@@ -89,13 +95,15 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--encoders", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--mcrf", action="store_true", help="train masked CRFs instead of softmax classifiers")
     options = parser.parse_args()
+    train = train_mcrf if options.mcrf else train_classifier
     logging.disable(logging.WARNING)
     for seed in range(1, options.seeds + 1):
         for corpus in CORPORA:
             target = options.out / f"{corpus.name}-{seed}"
             if not target.exists():
-                train_classifier(corpus, options.corpora, options.encoders / corpus.encoder, target, seed=seed)
+                train(corpus, options.corpora, options.encoders / corpus.encoder, target, seed=seed)
                 print(target, flush=True)
 
 
@@ -114,7 +122,7 @@ def train_classifier(corpus: Corpus, corpora: Path, encoder: Path, target: Path,
     arguments = transformers.TrainingArguments(
         output_dir=str(target.with_suffix(".work")),
         learning_rate=5e-5,
-        per_device_train_batch_size=8,
+        per_device_train_batch_size=BATCH,
         num_train_epochs=corpus.epochs,
         seed=seed,
         use_cpu=True,
@@ -131,6 +139,21 @@ def train_classifier(corpus: Corpus, corpora: Path, encoder: Path, target: Path,
     ).train()
     model.save_pretrained(target)
     tokenizer.save_pretrained(target)
+
+
+def train_mcrf(corpus: Corpus, corpora: Path, encoder: Path, target: Path, *, seed: int) -> None:
+    """One tagger by MCRF-training, from the same encoder on the same sentences."""
+    train, dev, _ = corpus.read(corpora)
+    Tagger.train(
+        train,
+        dev,
+        output=target,
+        encoder={"transformer": str(encoder)},
+        epochs=corpus.epochs,
+        batch_sentences=BATCH,
+        seed=seed,
+        progress=False,
+    )
 
 
 def _examples(sentences: Sequence[Sentence], tokenizer: Any, tags: Sequence[str]) -> Any:
