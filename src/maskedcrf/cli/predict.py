@@ -33,6 +33,13 @@ class Record(NamedTuple):
     fields: dict[str, Any]
 
 
+class DecodingName(StrEnum):
+    """How is decoded."""
+
+    path = "path"
+    segments = "segments"
+
+
 class OutputFormat(StrEnum):
     """What is written."""
 
@@ -57,6 +64,10 @@ def run(
     threshold: Annotated[
         float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
     ] = None,
+    decoding: Annotated[
+        DecodingName | None, typer.Option(help="Best path, or segments by probability; the model's own if left out.")
+    ] = None,
+    segment_threshold: Annotated[float | None, typer.Option(help="Threshold of decoding by segments.")] = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     trust: Annotated[
         bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
@@ -91,6 +102,10 @@ def run(
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
     texts = (_words(given) for given in inputs if not isinstance(given, DocumentMark))
     asked: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
+    if model.suffix != ".onnx":
+        asked |= {"decoding": decoding and decoding.value, "segment_threshold": segment_threshold}
+    elif decoding is DecodingName.segments or segment_threshold is not None:
+        raise typer.BadParameter("an ONNX file decodes by the best path: give the model folder")
     answers = tagger.stream(texts, **asked)
     if files == ["-"] and sys.stdin.isatty() and terminal and input_format != "conll":
         note("a text a line, answered one by one; Ctrl-D ends")

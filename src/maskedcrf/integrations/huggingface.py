@@ -27,6 +27,7 @@ from maskedcrf.encoders.transformer.pretrained import (
     silence_transformers,
 )
 from maskedcrf.errors import MaskedCRFError, MissingExtraError, ModelFolderError
+from maskedcrf.tagger.decoding import warn_best_path
 from maskedcrf.tagger.folder import read_json, refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints
@@ -136,6 +137,7 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
     """The same tagger as a PreTrainedModel with its tokenizer; its encoder must be a transformer alone."""
     model = tagger.model
     part = _transformer(tagger)
+    warn_best_path(tagger.decoding, "the Hugging Face form")
     for one in (tagger.scheme, tagger.output_scheme):
         refuse_own_scheme(one, "config.json", like=tagger.scheme)
     config = MaskedCRFConfig(

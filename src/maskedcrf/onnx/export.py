@@ -29,6 +29,7 @@ from maskedcrf.onnx.file import KEY, LARGEST, Description
 from maskedcrf.onnx.graph_check import digest_rules
 from maskedcrf.onnx.layers import SMALL_TABLE, OnnxLSTM, in_8_bits
 from maskedcrf.onnx.tagger import OnnxTagger
+from maskedcrf.tagger.decoding import warn_best_path
 from maskedcrf.tagger.folder import refuse_own_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
@@ -64,6 +65,7 @@ def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
     path = Path(path)
     for one in (tagger.scheme, tagger.output_scheme):
         refuse_own_scheme(one, str(path), like=tagger.scheme)
+    warn_best_path(tagger.decoding, "an ONNX file")
     model = copy.deepcopy(tagger.model).cpu().float().eval()
     if int8 and not in_8_bits(model.encoder):
         raise MaskedCRFError(

@@ -98,6 +98,7 @@ class Service:
             probabilities=options.probabilities,
             nbest=options.nbest,
             threshold=options.threshold,
+            segment_threshold=self.tagger.threshold_for(),
             output_scheme=scheme if scheme != self.tagger.scheme else None,
         )
 

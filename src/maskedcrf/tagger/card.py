@@ -15,7 +15,7 @@ pipeline_tag: token-classification
 ---
 # A tagger of {types}
 
-{kind}; tags are {scheme}, written as {output_scheme}.
+{kind}; {decoding}tags are {scheme}, written as {output_scheme}.
 
 ```python
 from maskedcrf import Tagger
@@ -58,6 +58,7 @@ def model_card(config: Mapping[str, Any]) -> str:
     return _CARD.format(
         types=f"{len(types)} type{'s' if len(types) != 1 else ''}",
         kind=_KINDS.get((config["head"], config["mask"]), "A masked CRF"),
+        decoding=_decoding(config),
         scheme=config["scheme"],
         output_scheme=config["output_scheme"],
         type_list=", ".join(f"`{kind}`" if kind else "one without a name" for kind in types) or "none",
@@ -67,6 +68,13 @@ def model_card(config: Mapping[str, Any]) -> str:
         version=config["version"],
         signature=f": `{record['signature']}`" if record["signature"] else "",
     )
+
+
+def _decoding(config: Mapping[str, Any]) -> str:
+    """How it decodes, where that is not by the best path."""
+    if config.get("decoding", "path") == "path":
+        return ""
+    return f"it decodes by segments, threshold {config['segment_threshold']:.2f}; "
 
 
 def _data(parts: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.files import atomic_file
 from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently, read_plain_file
 from maskedcrf.tagger.card import model_card
+from maskedcrf.tagger.decoding import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.weights import (
     building_at_most,
@@ -84,6 +85,8 @@ class FolderConfig(BaseModel):
     prefix_last: bool = False
     head: Head
     mask: MaskMode
+    decoding: Decoding = "path"
+    segment_threshold: float = Field(DEFAULT_THRESHOLD, ge=0, le=1)
     dropout: float = Field(ge=0, lt=1)
     encoder: EncoderConfig
     tokenizer: dict[str, Any] = Field(default_factory=lambda: {"name": "simple"})
@@ -99,6 +102,8 @@ def save(
     *,
     output_scheme: Scheme,
     record: Record,
+    decoding: Decoding = "path",
+    segment_threshold: float = DEFAULT_THRESHOLD,
     history: Sequence[dict[str, Any]] = (),
     overwrite: bool = False,
 ) -> Path:
@@ -119,6 +124,8 @@ def save(
         prefix_last=scheme.prefix_last,
         head=model.head,
         mask=model.crf.mask_mode,
+        decoding=decoding,
+        segment_threshold=segment_threshold,
         dropout=model.dropout.p,
         encoder=model.encoder.config,
         tokenizer=model.tokenizer.to_json(),
@@ -214,12 +221,12 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
         raise ModelFolderError(f"{path}: not one JSON object a line; delete it, or train again") from error
 
 
-def load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
-    """The model of a folder, the scheme it writes, and how it was made; all from one version of the folder."""
+def load(directory: Path) -> tuple[TaggerModel, FolderConfig, Scheme]:
+    """The model of a folder, its config.json, and the scheme it writes; all from one version of the folder."""
     return read_consistently(directory, lambda: _load(directory))
 
 
-def _load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
+def _load(directory: Path) -> tuple[TaggerModel, FolderConfig, Scheme]:
     files = FolderFiles(directory / ENCODER)
     _check_tree(directory, files)
     config = read_config(directory)
@@ -258,7 +265,7 @@ def _load(directory: Path) -> tuple[TaggerModel, Scheme, Record]:
     except RuntimeError as error:  # replaced since its header was read
         raise ModelFolderError(f"{directory / WEIGHTS}: changed while it was being read; load it again") from error
     model.use_tokenizer(tokenizer)
-    return model, output_scheme, config.record
+    return model, config, output_scheme
 
 
 def _encoder_digests(files: FolderFiles) -> dict[str, str]:

@@ -72,6 +72,19 @@ class TaggerModel(nn.Module):
         """(B,): the loss of each sentence, given its gold tag ids (B, T)."""
         return self.crf(self.emissions(features), tags, features["mask"], reduction="none")  # type: ignore[no-any-return]
 
+    def decode(
+        self,
+        emissions: Tensor,
+        mask: Tensor,
+        *,
+        segment_threshold: float | None = None,
+        allowed: Tensor | None = None,
+    ) -> list[list[int]]:
+        """The tag ids of each row: of the best path, or with a threshold of the segments that are worth most."""
+        if segment_threshold is None:
+            return self.crf.decode(emissions, mask, allowed=allowed)
+        return [each.tags for each in self.crf.decode_segments(emissions, mask, segment_threshold, allowed=allowed)]
+
 
 def to_device(features: Features, device: torch.device) -> Features:
     """The same features on another device; a copy to a GPU does not stop the host."""

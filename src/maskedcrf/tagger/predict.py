@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maskedcrf.crf.segments import require_threshold
 from maskedcrf.crf.span_search import SpanPruner
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import next_buffer
@@ -48,12 +49,16 @@ class OutputOptions:
     """How many paths to rank."""
     threshold: float | None = None
     """Entities with at least this probability, also those not on the best path, in place of the best path's."""
+    segment_threshold: float | None = None
+    """Decode by segments at this threshold; None decodes by the best path."""
     output_scheme: Scheme | None = None
     """The scheme the tags are written in; None is the model's own."""
 
     def __post_init__(self) -> None:
         if self.threshold is not None and not 0 < self.threshold <= 1:
             raise MaskedCRFError(f"threshold is a probability above 0 and up to 1, got {self.threshold}")
+        if self.segment_threshold is not None:
+            require_threshold(self.segment_threshold)
         if not 0 <= self.nbest <= MAX_NBEST:
             raise MaskedCRFError(f"nbest is a number of paths, {MAX_NBEST:,} at most, got {self.nbest}")
 
@@ -123,7 +128,9 @@ def _predict_batch(
 def _predictions(
     model: TaggerModel, sentences: Sequence[Sentence], lattice: _BatchScores, question: OutputOptions
 ) -> list[Prediction]:
-    paths = model.crf.decode(lattice.emissions, lattice.mask, allowed=lattice.allowed)
+    paths = model.decode(
+        lattice.emissions, lattice.mask, segment_threshold=question.segment_threshold, allowed=lattice.allowed
+    )
     best = rows = read_paths(paths, model.crf.tags, model.scheme)
     ranked: Iterable[tuple[RankedPath, ...]] = repeat(())
     shares: Iterable[tuple[float, ...] | None] = repeat(None)

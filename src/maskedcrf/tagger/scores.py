@@ -57,7 +57,9 @@ def _tally(tally: Tally) -> dict[str, float]:
 
 
 @torch.inference_mode()
-def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Scheme) -> Scores:
+def score(
+    model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Scheme, segment_threshold: float | None = None
+) -> Scores:
     """Scores of the model on sentences with the words around them; gold of types it does not know is not found."""
     scheme = model.scheme
     gold = convert_batch([_gold(sentence) for sentence in sentences], gold_scheme, scheme)
@@ -69,7 +71,8 @@ def score(model: TaggerModel, sentences: Sequence[Sentence], *, gold_scheme: Sch
     with compute_emissions(model, chosen, size=MAX_BATCH_SENTENCES, tokens=default_forward_tokens(model)) as batches:
         for batch, emissions, mask in batches:
             places = [non_empty[number] for number in batch]
-            for place, path in zip(places, model.crf.decode(emissions, mask), strict=True):
+            paths = model.decode(emissions, mask, segment_threshold=segment_threshold)
+            for place, path in zip(places, paths, strict=True):
                 predicted[place] = [model.crf.tags[number] for number in path]
             known = [row for row, place in enumerate(places) if _is_in_path_space(model, gold[place], index)]
             if known:

@@ -18,6 +18,7 @@ from maskedcrf.data.tokenizers import Tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.tagger import adaptation, folder, predict
 from maskedcrf.tagger.adaptation import Calibration, Progress
+from maskedcrf.tagger.decoding import DEFAULT_THRESHOLD, Decoding, DecodingChoice, choose_decoding
 from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.fitting import FOLDS, Fit
 from maskedcrf.tagger.fixed_tags import FixedTags, Gazetteer, allowed_tags
@@ -53,6 +54,10 @@ class Tagger:
         """What is known of how the model was made: data, settings, scores."""
         self.history: list[dict[str, Any]] = []
         """Of a tagger just trained, one entry an epoch: loss, dev scores; saved as `metrics.jsonl`."""
+        self.decoding: Decoding = "path"
+        """"path" or "segments": how `predict` and `evaluate` decode unless they are told; saved with the model."""
+        self.segment_threshold = DEFAULT_THRESHOLD
+        """Of decoding by segments; saved with the model, see `choose_decoding`."""
 
     @classmethod
     def train(
@@ -169,6 +174,8 @@ class Tagger:
         probabilities: bool = False,
         nbest: int = 0,
         threshold: float | None = None,
+        decoding: Decoding | None = None,
+        segment_threshold: float | None = None,
         fixed: FixedTags | Iterable[FixedTags | None] | None = None,
         gazetteer: Mapping[str, str] | None = None,
         forward_tokens: int | None = None,
@@ -180,7 +187,10 @@ class Tagger:
                 `Sentence` with its neighbours in the document; everything else stands alone.
             probabilities: also the exact probability of each entity.
             nbest: also the n best paths, with their probabilities.
-            threshold: instead of the best path's entities, all with at least this probability, which may overlap.
+            threshold: list all entities with at least this probability, which may overlap; tags stay as they are.
+            decoding: "path" for the best path, "segments" for the disjoint entities that maximise the sum of
+                (probability - threshold); the tagger's own `decoding` if left out.
+            segment_threshold: of decoding by segments; the tagger's own if left out.
             fixed: one entry per text, None or the tags you know: {token position: tag or tags}. With a single string,
                 `predict` takes that entry alone.
             gazetteer: names and their types, {"New York": "LOC"}: every occurrence of a name gets its type.
@@ -192,10 +202,21 @@ class Tagger:
             probabilities=probabilities,
             nbest=nbest,
             threshold=threshold,
+            segment_threshold=self.threshold_for(decoding, segment_threshold),
             output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
         )
         sentences = self._sentences(with_context(texts, self._context), fixed, _gazetteer(gazetteer, self.tokenizer))
         return predict.stream(self.model, sentences, question=question, forward_tokens=forward_tokens)
+
+    def threshold_for(self, decoding: Decoding | None = None, segment_threshold: float | None = None) -> float | None:
+        """The threshold of decoding by segments, None for the best path; what is left out is the tagger's own."""
+        decoding = decoding or self.decoding
+        validation.one_of(decoding, "decoding", Decoding)
+        if decoding == "path":
+            if segment_threshold is not None:
+                raise MaskedCRFError("segment_threshold belongs to decoding='segments'; the best path has none")
+            return None
+        return self.segment_threshold if segment_threshold is None else segment_threshold
 
     @property
     def _context(self) -> int:
@@ -236,15 +257,38 @@ class Tagger:
             return self.predict(texts, probabilities=True).to_pipeline()
         return [answer.to_pipeline() for answer in self.predict(texts, probabilities=True)]
 
-    def evaluate(self, data: LabelledData, *, scheme: str | Scheme | None = None) -> Scores:
+    def evaluate(
+        self,
+        data: LabelledData,
+        *,
+        scheme: str | Scheme | None = None,
+        decoding: Decoding | None = None,
+        segment_threshold: float | None = None,
+    ) -> Scores:
         """Scores against gold tags, under retain and discard.
 
         Args:
             data: a path, several paths, a `datasets.Dataset`, `Sentence`s or (tokens, tags) pairs; files are read as
                 those the tagger was trained on.
             scheme: that of the gold; the one the tagger answers in if left out.
+            decoding: "path" or "segments"; the tagger's own if left out.
+            segment_threshold: of decoding by segments; the tagger's own if left out.
         """
-        return score(self.model, self._labelled(data, scheme), gold_scheme=self._gold_scheme(scheme))
+        threshold = self.threshold_for(decoding, segment_threshold)
+        gold_scheme = self._gold_scheme(scheme)
+        return score(self.model, self._labelled(data, scheme), gold_scheme=gold_scheme, segment_threshold=threshold)
+
+    def choose_decoding(self, gold: LabelledData, *, scheme: str | Scheme | None = None) -> DecodingChoice:
+        """Decode by path or by segments, whichever has the higher F1 on labelled sentences; in place.
+
+        Give sentences that the tagger was not trained on, such as dev. Print what comes back for the two scores.
+        """
+        sentences, gold_scheme = self._labelled(gold, scheme), self._gold_scheme(scheme)
+        choice = choose_decoding(self.model, sentences, gold_scheme=gold_scheme)
+        self.decoding, self.segment_threshold = choice.decoding, choice.threshold
+        settings = {**self.record.settings, "decoding": choice.to_json()}
+        self.record = self.record.model_copy(update={"settings": settings})
+        return choice
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
         """The model folder: safetensors, JSON and a model card; written aside, then moved into place."""
@@ -253,6 +297,8 @@ class Tagger:
             self.model,
             output_scheme=self.output_scheme,
             record=self.record,
+            decoding=self.decoding,
+            segment_threshold=self.segment_threshold,
             history=self.history,
             overwrite=overwrite,
         )
@@ -288,8 +334,10 @@ class Tagger:
         place = choose_device(device)
         if folder.is_huggingface(directory):
             return cls.from_pretrained(directory, device=place)
-        model, output_scheme, record = folder.load(Path(directory))
-        return cls(model.to(place).eval(), output_scheme=output_scheme, record=record)
+        model, config, output_scheme = folder.load(Path(directory))
+        tagger = cls(model.to(place).eval(), output_scheme=output_scheme, record=config.record)
+        tagger.decoding, tagger.segment_threshold = config.decoding, config.segment_threshold
+        return tagger
 
     def fit_transitions(
         self,
