@@ -31,6 +31,18 @@ def test_text_on_standard_input_becomes_columns(model, capsys, monkeypatch):
     assert capsys.readouterr().out == "ann B-PER\nflew O\n\nto O\nnew B-LOC\nyork I-LOC\n\n"
 
 
+def test_decoding_by_segments_overrides_the_model(model, capsys, tmp_path):
+    (tmp_path / "in.txt").write_text("ann flew to new york\nblorg of north zap hired oslo\n")
+    command = ["predict", model, str(tmp_path / "in.txt"), "--format", "jsonl"]
+    assert main([*command, "--decoding", "segments", "--segment-threshold", "0.15"]) == 0
+    found = [json.loads(line)["tags"] for line in capsys.readouterr().out.splitlines()]
+    texts = (tmp_path / "in.txt").read_text().splitlines()
+    answers = Tagger.load(model).predict(texts, decoding="segments", segment_threshold=0.15)
+    assert found == [list(each.tags) for each in answers]
+    assert main([*command, "--segment-threshold", "0.15"]) == 2
+    assert "segment_threshold belongs to decoding='segments'" in capsys.readouterr().err
+
+
 def test_columns_are_kept_and_can_be_evaluated(model, capsys, tmp_path):
     write_conll(tmp_path / "test.conll", corpus(10, 7))
     assert main(["predict", model, str(tmp_path / "test.conll"), "-o", str(tmp_path / "out.conll")]) == 0
