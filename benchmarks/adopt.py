@@ -2,10 +2,12 @@
 
     python benchmarks/adopt.py rampart --packages PACKAGES           # see third_party_taggers.py
     python benchmarks/adopt.py lac --packages PACKAGES --corpora FOLDER
-    python benchmarks/adopt.py trained --corpora FOLDER --classifiers FOLDER --taggers FOLDER
+    python benchmarks/adopt.py trained --corpora FOLDER --classifiers FOLDER   # see token_classifiers.py
+    python benchmarks/adopt.py mcrf --corpora FOLDER --classifiers FOLDER      # its --mcrf, beside them
 
-Everything is fitted on sentences that are not in the test set. Each part writes its rows into
-benchmarks/results/adopt.json.
+Everything is fitted on sentences that are not in the test set. Each part writes its rows, each with a signature, into
+benchmarks/results/adopt.json; `trained` and `mcrf` add the seeds that are not there yet. adopt_table.py writes the
+guide's table from it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import json
 import logging
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,12 @@ import numpy as np
 import onnxruntime
 import transformers
 from third_party_taggers import lac_inputs, lac_labels, rampart_folder, rampart_gold
-from token_classifiers import CORPORA, Corpus
+from token_classifiers import CORPORA
 
 from maskedcrf import __version__
 from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.evaluation.compare import signature
 from maskedcrf.evaluation.counts import count
 from maskedcrf.integrations.piece_labels import count_piece_labels
 from maskedcrf.onnx.adopt import adopt_onnx
@@ -47,21 +50,37 @@ LAC_TYPES = {"NR": "PER", "NS": "LOC", "NT": "ORG"}
 def main() -> None:
     """Measure one part and keep its rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=["rampart", "lac", "trained"])
-    for name in ("packages", "corpora", "classifiers", "taggers"):
+    parser.add_argument("part", choices=["rampart", "lac", "trained", "mcrf"])
+    for name in ("packages", "corpora", "classifiers"):
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--fit", type=int, default=1000, help="sentences to fit Rampart to")
     parser.add_argument("--test", type=int, default=1000, help="sentences to test Rampart and LAC on")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
     transformers.utils.logging.disable_progress_bar()
-    rows = {"rampart": rampart, "lac": lac, "trained": trained}[options.part](options)
-    kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    parts = {"rampart": rampart, "lac": lac, "trained": trained, "mcrf": trained}
+    for row in parts[options.part](options):
+        _keep(options.part, row)
+        print(json.dumps(row, ensure_ascii=False), flush=True)
+
+
+def _kept() -> dict[str, Any]:
+    return dict(json.loads(RESULTS.read_text(encoding="utf-8"))) if RESULTS.exists() else {}
+
+
+def _keep(part: str, row: dict[str, Any]) -> None:
+    """Write this row in the place of the one that was made alike."""
+    kept = _kept()
     versions = {name: version(name) for name in ("torch", "transformers", "onnxruntime")}
-    kept[options.part] = {"version": __version__, "versions": versions, "rows": rows}
+    signed = {"signature": _signature(part, row)} | row
+    others = [each for each in kept.get(part, {}).get("rows", []) if each["signature"] != signed["signature"]]
+    kept[part] = {"version": __version__, "versions": versions, "rows": [*others, signed]}
     RESULTS.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for row in rows:
-        print(json.dumps(row, ensure_ascii=False))
+
+
+def _signature(part: str, row: dict[str, Any]) -> str:
+    asked = ("tagger", "corpus", "decoding", "train", "epochs", "seed", "fitted_on")
+    return signature(benchmark=f"adopt-{part}", **{name: row.get(name) for name in asked}, scheme="BIO", f1="strict")
 
 
 def rampart(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -134,29 +153,23 @@ def _viterbi(scores: Any, transitions: Any) -> list[int]:
     return path[::-1]
 
 
-def trained(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Softmax taggers of token_classifiers.py, beside MCRFs trained from the same encoder on the same sentences."""
-    rows = []
+def trained(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Softmax taggers of token_classifiers.py, or its MCRFs from the same encoder: the seeds that are not kept yet."""
+    done = {(each["corpus"], each["seed"]) for each in _kept().get(options.part, {}).get("rows", [])}
     for corpus in CORPORA:
         _, fit, test = corpus.read(options.corpora)
         test = test[:: corpus.test_step]
         for seed in (1, 2, 3):
             folder = options.classifiers / f"{corpus.name}-{seed}"
-            if not folder.exists():
+            name = f"{corpus.name}/{len(test)}"
+            if not folder.exists() or (name, seed) in done:
                 continue
-            row = {"tagger": "softmax", "corpus": f"{corpus.name}/{len(test)}", "seed": seed, "train": corpus.train}
+            row = {"corpus": name, "train": corpus.train, "epochs": corpus.epochs, "seed": seed}
+            if options.part == "mcrf":
+                yield {"tagger": "MCRF-training", **row, "f1": Tagger.load(folder).evaluate(test).f1}
+                continue
             found = _figures(Tagger.from_pretrained(folder), fit, test)
-            rows.append(row | found | {"pipeline": _pipelines(folder, test, corpus.joiner)})
-            rows[-1] |= _from_scratch(options.taggers, corpus, seed, test)
-            print(json.dumps(rows[-1]), flush=True)
-    return rows
-
-
-def _from_scratch(taggers: Path | None, corpus: Corpus, seed: int, test: Sequence[Sentence]) -> dict[str, float]:
-    folder = None if taggers is None else taggers / f"{corpus.name}-{seed}"
-    if folder is None or not folder.exists():
-        return {}
-    return {"mcrf_from_scratch": Tagger.load(folder).evaluate(test).f1}
+            yield {"tagger": "softmax", **row} | found | {"pipeline": _pipelines(folder, test, corpus.joiner)}
 
 
 def _figures(tagger: Tagger, fit: Sequence[Sentence], test: Sequence[Sentence]) -> dict[str, Any]:
