@@ -21,6 +21,7 @@ from maskedcrf.errors import MaskedCRFError
 from maskedcrf.folders import atomic_folder
 from maskedcrf.tagger.folder import plain_state, read_json, save_weights, write_json
 from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.weights import digest_weights
 
 _NAME = re.compile(r"step-(\d{9})")
 
@@ -61,14 +62,15 @@ def save_checkpoint(
     """Write the checkpoint of this step, then delete older ones; if it cannot be written the last good one stays."""
     target = work / f"step-{state.step:09d}"
     tensors, groups = flat_optimiser(optimiser)
+    parts = {"model": plain_state(model), "optimiser": tensors}
+    parts |= {} if best is None else {"best": {name: value.cpu() for name, value in best.items()}}
+    parts |= {"average": {name: value.cpu() for name, value in average.items()}} if average else {}
+    saved = {"fingerprint": fingerprint, "groups": groups, "state": asdict(state)}
     with atomic_folder(target) as aside:
-        save_weights(plain_state(model), aside / "model.safetensors")
-        save_weights(tensors, aside / "optimiser.safetensors")
-        if best is not None:
-            save_weights(best, aside / "best.safetensors")
-        if average:
-            save_weights(average, aside / "average.safetensors")
-        write_json(aside / "state.json", {"fingerprint": fingerprint, "groups": groups, "state": asdict(state)})
+        for name, weights in parts.items():
+            save_weights(weights, aside / f"{name}.safetensors")
+        digests = {name: digest_weights(weights) for name, weights in parts.items()}
+        write_json(aside / "state.json", {**saved, "digests": digests})
     for older in checkpoints(work)[:-1]:
         shutil.rmtree(older, ignore_errors=True)
 
@@ -94,17 +96,25 @@ def load_checkpoint(
             f"{work}: a run with other settings or data was stopped here; overwrite it, or give another output folder"
         )
     try:
-        model.load_state_dict(load_file(newest / "model.safetensors"))
-        restore_optimiser(optimiser, load_file(newest / "optimiser.safetensors"), saved["groups"])
-        averaged = load_file(newest / "average.safetensors") if average else {}
+        parts = _read_parts(newest, saved.get("digests", {}))
+        model.load_state_dict(parts["model"])
+        restore_optimiser(optimiser, parts["optimiser"], saved["groups"])
         for name, value in average.items():
-            value.copy_(averaged[name])
-        best = load_file(newest / "best.safetensors") if (newest / "best.safetensors").exists() else None
-        return State(**saved["state"]), best
-    except (SafetensorError, RuntimeError, TypeError, KeyError, ValueError, OSError) as error:
+            value.copy_(parts["average"][name])
+        return State(**saved["state"]), parts.get("best")
+    except (SafetensorError, RuntimeError, TypeError, AttributeError, KeyError, ValueError, OSError) as error:
         raise MaskedCRFError(
             f"{newest}: damaged checkpoint ({str(error).splitlines()[0]}); overwrite the run"
         ) from error
+
+
+def _read_parts(checkpoint: Path, digests: dict[str, str]) -> dict[str, dict[str, Tensor]]:
+    """The tensors of each file, as they were saved; checkpoints of older versions have no digests to compare."""
+    parts = {path.stem: load_file(path) for path in checkpoint.glob("*.safetensors")}
+    for name, digest in digests.items():
+        if digest_weights(parts.get(name, {})) != digest:
+            raise ValueError(f"{name}.safetensors is not the one that state.json was saved with")
+    return parts
 
 
 def checkpoints(work: Path) -> list[Path]:
