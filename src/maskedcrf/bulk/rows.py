@@ -38,6 +38,8 @@ class Options:
     """Tokens of the longest sentence that is tagged; a longer one could take a worker's memory."""
     piece: int = 1 << 17
     """Bytes of input that are tagged at a time."""
+    trusted: bool = False
+    """Take any ONNX file, whatever its operators and its need of memory."""
 
     @property
     def question(self) -> dict[str, Any]:

@@ -98,12 +98,12 @@ def tag_files(
         yield tally
 
 
-def load_tagger(model: Path, device: str = "cpu") -> Tagger | OnnxTagger:
+def load_tagger(model: Path, device: str = "cpu", *, trusted: bool = False) -> Tagger | OnnxTagger:
     """The tagger of a model folder or of an ONNX file, with one thread: there are as many workers as cores."""
     if model.suffix == ".onnx":
         from maskedcrf.onnx.tagger import OnnxTagger
 
-        return OnnxTagger.load(model, threads=1)
+        return OnnxTagger.load(model, threads=1, trusted=trusted)
     from maskedcrf.tagger import Tagger
 
     return Tagger.load(model, device=device)
@@ -111,7 +111,7 @@ def load_tagger(model: Path, device: str = "cpu") -> Tagger | OnnxTagger:
 
 def _check(model: Path, options: Options) -> None:
     """Refuse here, before anything is started, what every worker would refuse."""
-    next(iter(load_tagger(model).stream(["a"], **options.question)))
+    next(iter(load_tagger(model, trusted=options.trusted).stream(["a"], **options.question)))
 
 
 def _made(model: Path, options: Options) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _made(model: Path, options: Options) -> dict[str, Any]:
             digest.update(path.name.encode() + b"\0")
             with path.open("rb") as handle:
                 digest.update(hashlib.file_digest(handle, "sha256").digest())
-    asked = {name: value for name, value in asdict(options).items() if name != "piece"}
+    asked = {name: value for name, value in asdict(options).items() if name not in ("piece", "trusted")}
     return {"maskedcrf": "tag", "model": digest.hexdigest(), **asked}
 
 
@@ -231,7 +231,7 @@ class _Worker:
             import torch
 
             torch.set_num_threads(1)
-        self._tagger = load_tagger(Path(model), device)
+        self._tagger = load_tagger(Path(model), device, trusted=options.trusted)
         self._options = options
 
     def __call__(self, batch: Any) -> Iterator[Any]:

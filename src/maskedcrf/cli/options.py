@@ -28,6 +28,9 @@ SentenceSplitter = Annotated[
     str, typer.Option(help="What cuts texts into sentences: line, blank_line or spacy:LANGUAGE.")
 ]
 DEVICE = "What the model runs on, such as cpu or cuda; auto is the GPU if there is one."
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     str, typer.Option("--output", "-o", help="File to write, whole or not at all; - is standard output.")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, Comment, Output
+from maskedcrf.cli.options import DEVICE, Comment, Output, Trust
 from maskedcrf.cli.terminal import printable, standard_output
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def run(
     ] = None,
     segment_threshold: Annotated[float | None, typer.Option(help="Threshold of decoding by segments.")] = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
-    ] = False,
+    trust: Trust = False,
     output: Output = "-",
 ) -> None:
     """Tag text, columns or JSON lines with a trained model; output has as many tags as there are tokens.

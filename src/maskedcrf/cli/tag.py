@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, AsJson, Comment
+from maskedcrf.cli.options import DEVICE, AsJson, Comment, Trust
 from maskedcrf.files import SUFFIXES
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def run(
     comment: Comment = None,
     longest: Annotated[int, typer.Option(help="Longer sentences, in tokens, are set aside.", min=1)] = 50_000,
     temp_dir: Annotated[Path | None, typer.Option(help="Where Ray keeps its own files; else below /tmp.")] = None,
+    trust: Trust = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Do everything anew.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -84,7 +85,7 @@ def run(
         model,
         inputs,
         output=output,
-        options=Options(field, prefix, probabilities, token_column, comment, longest),
+        options=Options(field, prefix, probabilities, token_column, comment, longest, trusted=trust),
         cluster=Cluster(address, workers, device.value, temp_dir),
         form=None if format is Form.auto else format.value,
         overwrite=overwrite,

@@ -98,7 +98,7 @@ OPERATORS = frozenset(
     ]
 )
 """What encoders are exported as. None of them has a graph inside, so none can loop."""
-_TRUST = "if you know who made it, give predict --trust, or trusted=True"
+_TRUST = "if you know who made it, say --trust, or trusted=True"
 Scores = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 """Transitions (D, D), start and end (D,), -inf where illegal."""
 _DTYPES: dict[int, Any] = {1: np.float32, 2: np.uint8, 3: np.int8, 6: np.int32, 7: np.int64, 9: np.bool_}
