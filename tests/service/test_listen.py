@@ -20,6 +20,10 @@ from maskedcrf.service.metrics import Metrics
 PATIENCE = 100.0
 
 
+class Panic(BaseException):
+    """What a panic of a library written in Rust looks like from Python."""
+
+
 class SlowModel:
     """Answers as the model does, but holds the text "slow" until it is let go; keeps what it was asked."""
 
@@ -92,6 +96,26 @@ def test_an_answer_given_while_stopping_tells_the_client_to_come_no_more(model: 
         answer = last.result(PATIENCE).lower()
     assert answer.startswith(b"http/1.1 200")
     assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_a_panic_below_the_model_fails_its_request_and_the_server_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Service.answer
+
+    def panicking(service: Service, question: object, sentences: list) -> list[bytes]:
+        if any(sentence.text == "panic" for sentence in sentences):
+            raise Panic(sentences[0].text)
+        return answer(service, question, sentences)
+
+    monkeypatch.setattr(Service, "answer", panicking)
+    with listening() as address:
+        failed = say(address, asking("panic", close=True))
+        assert failed.startswith(b"HTTP/1.1 500 ")
+        assert (
+            json.loads(failed.partition(b"\r\n\r\n")[2])["message"] == "the model failed; the server's log says where"
+        )
+        health = say(address, b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert health.startswith(b"HTTP/1.1 200 ")
+        assert say(address, asking("Ann", close=True)).startswith(b"HTTP/1.1 200 ")
 
 
 def test_no_client_is_read_for_long_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
