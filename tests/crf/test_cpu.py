@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from maskedcrf.crf import cpu, matmul, reference
-from maskedcrf.crf.cpu_lanes import forget_outdated
 
 BACKENDS = [pytest.param(cpu, id="cpu"), pytest.param(matmul, id="matmul")]
 
@@ -80,7 +79,7 @@ def halving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Few rows on one thread, and on two."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr(cpu, "_WORTH_HALVING", 0 if request.param else 2**62)
+    monkeypatch.setattr(cpu, "_WORTH_A_THREAD", 1 if request.param else 2**62)
     yield request.param
     torch.set_num_threads(threads)
 
