@@ -11,15 +11,19 @@ WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src ./src
 RUN pip install --constraint constraints.txt '.[serve,transformers]'
+# The CRF is compiled here, not at the first request.
+RUN NUMBA_CACHE_DIR=/opt/kernels maskedcrf warm-up
 
 FROM python:${PYTHON}
 RUN useradd --system --uid 10001 --user-group --home-dir /nonexistent --shell /usr/sbin/nologin tagger
 COPY --from=build /opt/maskedcrf /opt/maskedcrf
-# Compiled kernels are kept in /tmp, the only place this user may write to. No model is ever fetched.
+COPY --from=build --chown=10001:10001 /opt/kernels /opt/kernels
+# On a read-only file system the compiled CRF is copied to /tmp; another kind of processor compiles its own there. No
+# model is ever fetched.
 ENV PATH=/opt/maskedcrf/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    NUMBA_CACHE_DIR=/tmp/numba \
+    NUMBA_CACHE_DIR=/opt/kernels \
     HF_HUB_OFFLINE=1
 USER 10001:10001
 EXPOSE 8000

@@ -36,6 +36,7 @@ COMMANDS = {
     "check": "which scheme a file follows, and every illegal transition in it",
     "convert": "rewrite tags from one scheme into another",
     "repair": "rewrite illegal tags into legal ones",
+    "warm-up": "compile the CRF for this processor now rather than at its first use",
 }
 
 # Newer typers bring a click of their own, older ones use the installed one: this is the one typer raises.
@@ -72,11 +73,15 @@ def _telling_of_its_output(run: Callable[..., None], *, writes_files: bool) -> C
     return wrapped
 
 
+def _module_of(command: str) -> Any:
+    return import_module(f"maskedcrf.cli.{command.replace('-', '_')}")
+
+
 class _Command(TyperCommand):
     """A command whose help says the kinds of values in words."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        describe = getattr(import_module(f"maskedcrf.cli.{self.name}"), "describe", None)
+        describe = getattr(_module_of(str(self.name)), "describe", None)
         if describe is not None:
             describe(self.params)
         rows: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
@@ -106,7 +111,7 @@ class _OnUse(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        run = import_module(f"maskedcrf.cli.{cmd_name}").run
+        run = _module_of(cmd_name).run
         app.command(cmd_name, cls=_Command)(_telling_of_its_output(run, writes_files=cmd_name in WRITERS))
         return typer.main.get_command(app)
 

@@ -6,9 +6,9 @@ is a line of D masses, filled up with zeros to whole vectors, and a step of all 
 
 A mass is exp(score - that of the position's first tag); forward masses are divided by the position before's total.
 
-These files use few features of numpy, which cost the first caller compile time, and inner loops that begin at 0: where
+These files use few features of numpy, each of which the first caller waits for, and inner loops that begin at 0: where
 an index might be negative, the compiler makes no vectors. Scores (B, T, D) come as a pair of arrays, in single and in
-double precision, of which one is empty: so each kernel is compiled once.
+double precision, one of them empty: so each kernel is compiled once.
 """
 
 from __future__ import annotations
@@ -18,42 +18,39 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maskedcrf.crf.cpu.compiling import as_written, compiled
+from maskedcrf.crf.machine_code import as_written, compiled
 
 VECTOR = 8
-LEAST_MASS, LEAST_STEP = 1e-90, 1e-60
-"""Masses and steps of at least these sizes, and at most their inverses: no product of two masses and a step vanishes."""
-_LOWEST, _HIGHEST = -690.0, 690.0
+LEAST_MASS, LEAST_STEP = 1e-70, 1e-45
+"""No product of three masses and a step of at least these sizes, and at most their inverses, can vanish."""
+_LOWEST, _HIGHEST, _ROUND = -690.0, 690.0, 1.5 * 2.0**52
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1 / math.log(2.0), 0.693147180369123816490, 1.90821492927058770002e-10
-_ROUND = 1.5 * 2.0**52
 _SERIES = tuple(1.0 / math.factorial(n) for n in range(13, -1, -1))
 
 
 class Steps(NamedTuple):
-    """The parameters as masses, 0 where there is no tag; `width` is D rounded up to whole vectors."""
+    """The parameters as masses: steps (width, width) [from, to] and [to, from], starts and ends (width,).
+
+    `width` is D rounded up to whole vectors; masses are 0 where there is no tag.
+    """
 
     forward: Any
-    """(width, width): [from, to]."""
     backward: Any
-    """(width, width): [to, from]."""
     first: Any
-    """(width,): of the starts."""
     last: Any
-    """(width,): of the ends."""
     in_range: bool
 
 
 class Packed(NamedTuple):
-    """Where the positions of some rows lie."""
+    """Rows (n,), longest first, their counts of positions (n,), and where those lie: see above.
+
+    Position t of the n-th row is at begins[t] + n; places (N,) say which position of the caller's each one was.
+    """
 
     rows: Any
-    """(n,): the rows, longest first."""
     counts: Any
-    """(n,): how many labelled positions each has."""
     begins: Any
-    """(longest + 1,): where each step begins; position t of the n-th row is at begins[t] + n."""
     places: Any
-    """(N,): which position of the caller's each one was."""
 
 
 @compiled
@@ -113,13 +110,17 @@ def steps_of(transitions: Any, start: Any, end: Any) -> Steps:
 
 
 @compiled
-def pack(mask: Any, order: Any, first: int, beyond: int) -> Packed:
-    """Where the positions of rows go; they are in `order`, longest first."""
-    rows, counts = np.empty(beyond - first, np.int64), np.zeros(beyond - first, np.int64)
-    for n in range(rows.size):
-        rows[n] = order[first + n]
+def pack(mask: Any, first: int, beyond: int) -> Packed:
+    """Where the positions of some rows go."""
+    rows, counts = np.empty(beyond - first, np.int64), np.empty(beyond - first, np.int64)
+    for row in range(first, beyond):
+        count, n = 0, row - first
         for t in range(mask.shape[1]):
-            counts[n] += mask[rows[n], t]
+            count += mask[row, t]
+        while n and counts[n - 1] < count:
+            rows[n], counts[n] = rows[n - 1], counts[n - 1]
+            n -= 1
+        rows[n], counts[n] = row, count
     begins, running = np.zeros(counts[0] + 1, np.int64), rows.size
     for t in range(counts[0]):
         while counts[running - 1] <= t:
@@ -233,8 +234,7 @@ def forward_masses(emissions: Any, steps: Steps, packed: Packed, size: int, x: A
                 product *= factor
             else:
                 log_z[n] += math.log(factor)
-        if counts[n]:
-            log_z[n] = log_z[n] + math.log(product) if last > 0.0 else -np.inf
+        log_z[n] = log_z[n] + math.log(product) if last > 0.0 or not counts[n] else -np.inf
 
 
 @compiled
@@ -244,9 +244,8 @@ def descend(steps: Steps, packed: Packed, x: Any, alpha: Any, weights: Any, grad
     In `x` are then the masses of the path endings that arrive at each tag, so scaled that times those that leave the
     tags before, and the step between, they are shares.
     """
-    rows, counts, begins, places = packed
-    size, width, last = sums.shape[1], x.shape[1], steps.last
-    single, double = gradients
+    rows, _, begins, places = packed
+    size, width, last, (single, double) = sums.shape[1], x.shape[1], steps.last, gradients
     reached = np.zeros((rows.size, width))
     for t in range(begins.size - 2, -1, -1):
         going_on = begins[t + 2] - begins[t + 1] if t < begins.size - 2 else 0
@@ -277,11 +276,10 @@ def descend(steps: Steps, packed: Packed, x: Any, alpha: Any, weights: Any, grad
 def count_steps(steps: Steps, begins: Any, alpha: Any, x: Any, sums: Any) -> None:
     """Add the shares of all steps, alpha[before, i] * step * x[at, j], to `sums`; four positions at a time."""
     size, width, positions = sums.shape[1], x.shape[1], begins[begins.size - 1]
-    counted, before = np.zeros((size, width)), np.empty(positions, np.int64)
+    counted, before, first = np.zeros((size, width)), np.empty(positions, np.int64), begins[1] if positions else 0
     for t in range(1, begins.size - 1):
         for at in range(begins[t], begins[t + 1]):
             before[at] = at - begins[t] + begins[t - 1]
-    first = begins[1] if positions else 0
     whole = first + (positions - first) // 4 * 4
     for at in range(first, whole, 4):
         p, q, r, s = before[at], before[at + 1], before[at + 2], before[at + 3]

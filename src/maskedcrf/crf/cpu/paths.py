@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from maskedcrf.crf.cpu.compiling import compiled
 from maskedcrf.crf.cpu.packed import VECTOR, Packed, forward_masses, get, pack, steps_of
 from maskedcrf.crf.cpu.sums import log_forward
-
-PAD = -100
+from maskedcrf.crf.machine_code import compiled
+from maskedcrf.crf.reference import PAD
 
 
 @compiled
@@ -25,42 +24,30 @@ def _steps_back(transitions: Any, end: Any) -> Any:
 
 
 @compiled
-def _advance(scores: Any, begin: int, count: int, steps: Any, best: Any) -> None:
-    """Fill in the best score of the beginnings that step to each tag, from `count` positions' scores."""
-    for i in range(0, steps.shape[0], 4):
-        for n in range(count):
-            at = begin + n
-            a, b, c, d = scores[at, i], scores[at, i + 1], scores[at, i + 2], scores[at, i + 3]
-            for j in range(steps.shape[1]):
-                one, two = a + steps[i, j], b + steps[i + 1, j]
-                three, four = c + steps[i + 2, j], d + steps[i + 3, j]
-                one, three = two if two > one else one, four if four > three else three
-                one = three if three > one else one
-                before = best[n, j] if i else -np.inf
-                best[n, j] = one if one > before else before
-
-
-@compiled
 def _climb(emissions: Any, packed: Packed, steps: Any, start: Any, scores: Any, spoilt: Any) -> None:
     """Fill in the best score of the beginnings at each tag, and which rows have a NaN or +inf among their emissions."""
-    rows, counts, begins, places = packed
-    best = np.empty((rows.size, scores.shape[1]))
+    rows, _, begins, places = packed
+    best = np.zeros((rows.size, scores.shape[1]))
     for n in range(rows.size):
         spoilt[n] = False
         for j in range(start.size):
             best[n, j] = start[j]
     for t in range(begins.size - 1):
         running = begins[t + 1] - begins[t]
-        if t:
-            _advance(scores, begins[t - 1], running, steps, best)
+        for i in range(0, steps.shape[0] if t else 0, 4):
+            for n in range(running):
+                at = begins[t - 1] + n
+                a, b, c, d = scores[at, i], scores[at, i + 1], scores[at, i + 2], scores[at, i + 3]
+                for j in range(steps.shape[1]):
+                    low = max(best[n, j] if i else -np.inf, a + steps[i, j], b + steps[i + 1, j])
+                    best[n, j] = max(low, c + steps[i + 2, j], d + steps[i + 3, j])
         for n in range(running):
-            at, row, place = begins[t] + n, rows[n], places[begins[t] + n]
-            for j in range(start.size):
-                emission = get(emissions, row, place, j)
+            at, row, place, bad = begins[t] + n, rows[n], places[begins[t] + n], 0
+            for j in range(scores.shape[1]):
+                emission = get(emissions, row, place, j) if j < start.size else -np.inf
                 scores[at, j] = best[n, j] + emission
-                spoilt[n] |= not emission < np.inf
-            for j in range(start.size, scores.shape[1]):
-                scores[at, j] = -np.inf
+                bad |= 0 if emission < np.inf else 1
+            spoilt[n] |= bad > 0
 
 
 @compiled
@@ -78,17 +65,17 @@ def _best(scores: Any, at: int, into: Any, tag: int) -> int:
 def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
     """Tags (B, T) and scores (B,) of the best paths of a share of the rows; see `sums`."""
     emissions, mask, transitions, start, end = lattice
-    order, chunk, first, stride = share
+    chunk, first, stride = share
     size, into, spoilt, known = start.size, _steps_back(transitions, end), np.empty(chunk, np.bool_), True
     width = (size + VECTOR - 1) // VECTOR * VECTOR
-    steps = np.empty((width, width))
-    for i in range(width):
+    steps = np.empty(((size + 3) // 4 * 4, width))
+    for i in range(steps.shape[0]):
         for j in range(width):
             steps[i, j] = transitions[i, j] if i < size and j < size else -np.inf
             known &= not math.isnan(steps[i, j])
         known &= not (i < size and (math.isnan(start[i]) or math.isnan(end[i])))
-    for begin in range(first * chunk, order.size, stride * chunk):
-        packed = pack(mask, order, begin, min(begin + chunk, order.size))
+    for begin in range(first * chunk, len(mask), stride * chunk):
+        packed = pack(mask, begin, min(begin + chunk, len(mask)))
         rows, counts, begins, places = packed
         scores = np.empty((places.size, width))
         _climb(emissions, packed, steps, start, scores, spoilt)
@@ -127,12 +114,12 @@ def _merge(before: Any, into: Any, to: int, scores: Any, sources: Any, heads: An
 def k_best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
     """Tags (B, k, T) and scores (B, k) of the k best paths of a share of the rows; -inf where there are fewer."""
     emissions, mask, transitions, start, end = lattice
-    order, _, first, stride = share
+    _, first, stride = share
     size, k, length, into = start.size, tags.shape[1], mask.shape[1], _steps_back(transitions, end)
     sources, heads, tops = np.empty((length + 1, size + 1, k), np.int64), np.empty(size, np.int64), np.empty(size)
     before, after = np.empty((size + 1, k)), np.empty((size + 1, k))
-    for number in range(first, order.size, stride):
-        rows, counts, begins, places = pack(mask, order, number, number + 1)
+    for number in range(first, len(mask), stride):
+        rows, counts, _, places = pack(mask, number, number + 1)
         row, count = rows[0], counts[0]
         for rank in range(k):
             best_scores[row, rank] = -np.inf if rank or count else 0.0
@@ -177,11 +164,11 @@ def _draw(alphas: Any, t: int, into: Any, after: int, uniform: float, weights: A
 def draw_paths(lattice: Any, uniforms: Any, tags: Any, share: Any) -> None:
     """Tags (B, n, T) of paths drawn for a share of the rows."""
     emissions, mask, transitions, start, end = lattice
-    order, chunk, first, stride = share
+    chunk, first, stride = share
     size, steps, into = start.size, steps_of(transitions, start, end), _steps_back(transitions, end)
     alphas, log_z, weights = np.empty((mask.shape[1], size)), np.empty(chunk), np.empty(size)
-    for begin in range(first * chunk, order.size, stride * chunk):
-        packed = pack(mask, order, begin, min(begin + chunk, order.size))
+    for begin in range(first * chunk, len(mask), stride * chunk):
+        packed = pack(mask, begin, min(begin + chunk, len(mask)))
         rows, counts, begins, places = packed
         x, alpha = np.empty((places.size, steps.first.size)), np.empty((places.size, steps.first.size))
         forward_masses(emissions, steps, packed, size, x, alpha, log_z)
