@@ -1,4 +1,4 @@
-"""How the kernels in `cpu` are compiled, where their machine code is kept, and what the user is told meanwhile.
+"""How the kernels in `cpu` and `segment_paths` are compiled, where their machine code is kept, and what users are told.
 
 It lies in the user's cache folder, in a directory named by the version and a digest of the kernels' source: an edited
 kernel never meets code compiled before the edit. Within it numba tells processors and numba versions apart, and
@@ -22,13 +22,14 @@ from numba.core import event
 
 from maskedcrf import __version__
 
-KERNELS = "maskedcrf.crf.cpu"
+KERNELS = ("maskedcrf.crf.cpu", "maskedcrf.crf.segment_paths")
 NOTICE = "maskedcrf: compiling the CRF for this processor, some seconds; `maskedcrf warm-up` does it ahead of time\n"
 
 
 def cache_folder() -> Path:
     """The directory for the machine code of these very kernels, in the user's folder for caches."""
-    sources = [Path(__file__), *sorted((Path(__file__).parent / "cpu").glob("*.py"))]
+    here = Path(__file__).parent
+    sources = [Path(__file__), here / "segment_paths.py", *sorted((here / "cpu").glob("*.py"))]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     return _user_folder() / f"kernels-{__version__}-{digest.hexdigest()[:12]}"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from maskedcrf.crf.cpu_lanes import compiled
+from maskedcrf.crf.machine_code import compiled
 
 _NO_PATH = -(1 << 62)
 _OUTSIDE = -1
