@@ -43,5 +43,5 @@ def test_a_child_has_every_lock_of_a_module_anew() -> None:
     done = subprocess.run([sys.executable, "-c", HOLD_EVERY_LOCK_AND_FORK], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     number, *stuck = done.stdout.split()
-    assert int(number) >= 2
+    assert int(number) >= 1
     assert stuck == []

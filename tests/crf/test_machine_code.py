@@ -80,7 +80,8 @@ def test_an_edited_kernel_or_another_version_has_another_folder(
 ) -> None:
     source = Path(machine_code.__file__).parent
     shutil.copytree(source / "cpu", tmp_path / "cpu", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(source / "machine_code.py", tmp_path)
+    for name in ("machine_code.py", "segment_paths.py"):
+        shutil.copy(source / name, tmp_path)
     before = machine_code.cache_folder()
     monkeypatch.setattr(machine_code, "__file__", str(tmp_path / "machine_code.py"))
     assert machine_code.cache_folder() == before
@@ -88,7 +89,7 @@ def test_an_edited_kernel_or_another_version_has_another_folder(
     assert machine_code.cache_folder() != before
     monkeypatch.undo()
     monkeypatch.setattr(machine_code, "__file__", str(tmp_path / "machine_code.py"))
-    for path in (tmp_path / "cpu").glob("*.py"):
+    for path in tmp_path.rglob("*.py"):
         folder = machine_code.cache_folder()
         path.write_text(path.read_text() + "\n")
         assert machine_code.cache_folder() != folder

@@ -11,22 +11,28 @@ from numpy.testing import assert_allclose
 from oracle import Lattice, runs
 
 from maskedcrf import Constraints, MaskedCRF, MaskedCRFError
+from maskedcrf.crf.segments import UNITS
 from maskedcrf.tags.scheme import SCHEMES
 
 FEW = settings(max_examples=25)
 
 
 def _worths(oracle: Lattice, truth: Lattice, tags: list[str], threshold: float) -> dict[tuple[int, ...], float]:
-    """The sum of (P - threshold) over the segments of every legal path; probabilities are those of `truth`."""
+    """The sum of (P - threshold) over the segments of every legal path; probabilities are those of `truth`.
+
+    Of the paths whose segments all reach the threshold, if there are any, else of all.
+    """
     known: dict[tuple[int, int, str], float] = {}
-    worths = {}
+    worths, reaching = {}, {}
     for path in oracle.paths.tolist():
         spans = runs([tags[tag] for tag in path])
         for span in spans:
             if span not in known:
                 known[span] = truth.span_probability(*span, tags)
         worths[tuple(path)] = sum(known[span] - threshold for span in spans)
-    return worths
+        if all(round(known[span] * UNITS) >= round(threshold * UNITS) for span in spans):
+            reaching[tuple(path)] = worths[tuple(path)]
+    return reaching or worths
 
 
 @given(drawn=cases, threshold=st.sampled_from([0.0, 0.1, 0.37, 0.5, 0.8, 1.0]))

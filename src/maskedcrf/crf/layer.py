@@ -286,7 +286,7 @@ class MaskedCRF(nn.Module):
     def decode_segments(
         self, emissions: Tensor, mask: Tensor | None = None, threshold: float = 0.5, *, allowed: Tensor | None = None
     ) -> list[SegmentPath]:
-        """Per row the legal path that maximises the sum of (P(segment) - threshold) over its segments.
+        """Per row the legal path that maximises the sum of (P(segment) - threshold) over segments that reach it.
 
         Each answer has the `tags` (ids) of the path and its `segments` (start, end, type, probability). A segment
         below the threshold is chosen only where `allowed` or the rules leave no other path. Of equal sums the one

@@ -56,7 +56,10 @@ class SegmentCandidates:
         self._rows = self._probable(range(len(self._mask)), least)
 
     def choose(self, threshold: float) -> list[SegmentPath]:
-        """The legal path of each row that maximises the sum of (P(segment) - threshold) over its segments."""
+        """The legal path of each row that maximises the sum of (P(segment) - threshold) over its segments.
+
+        Segments below the threshold are on it only where every legal path has one.
+        """
         require_threshold(threshold)
         if threshold < self._least:
             raise MaskedCRFError(f"threshold {threshold} is below {self._least}, the least these candidates have")

@@ -31,9 +31,10 @@ _TOO_LARGE_TO_SUBTRACT = 50  # expected score of a position, whose share may be 
 
 def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
     """(B,): log Z - score of `tags`, or log Z without; and what `backward` needs."""
-    saved, losses, none = empty_saved(emissions), np.empty(len(emissions)), emissions.new_empty((0, 0, 0))
-    _sum_paths(_arrays(emissions, mask, *parameters), tags, _NO_WEIGHTS, losses, none, saved.numpy(), down=False)
-    return torch.from_numpy(losses).to(emissions.dtype), saved
+    saved, none = empty_saved(emissions), emissions.new_empty((0, 0, 0))
+    losses, lattice = torch.empty(len(emissions), dtype=torch.float64), _arrays(emissions, mask, *parameters)
+    _sum_paths(lattice, tags, _NO_WEIGHTS, losses.numpy(), none, saved.numpy(), down=False)
+    return losses.to(emissions.dtype), saved
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
