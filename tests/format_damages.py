@@ -56,7 +56,7 @@ OWN: dict[str, list[tuple[Damage, str]]] = {
     "CoNLL-U Plus": [
         row(1, "ID FORM UPOS EX:NE", "FORM UPOS EX:NE", "global.columns needs ID and FORM"),
         row(1, "ID FORM UPOS EX:NE", "ID FORM FORM EX:NE", "global.columns needs ID and FORM"),
-        row(3, "ID FORM UPOS EX:NE", "ID FORM UPOS EX:NE MISC", "4 cells parted by tabs where CoNLL-U has 5"),
+        row(3, "ID FORM UPOS EX:NE", "ID FORM UPOS EX:NE MISC", "4 cells separated by tabs where CoNLL-U has 5"),
         row(4, "2\tLee\tPROPN\t", "2\tLee\t", "3 cells"),
         row(4, "2\tLee", "3\tLee", "word 3 where 2 is next"),
         swap("EX:NE", "EX:XX", "no entities in it"),
