@@ -47,7 +47,7 @@ def test_a_cluster_is_found_by_its_address_and_the_exit_code_tells_of_rejects(mo
         address = ray.get_runtime_context().gcs_address
         command = [sys.executable, "-m", "maskedcrf", "tag", model, str(tmp_path / "a.jsonl"), "-o"]
         command += [str(tmp_path / "out"), "--address", address, "--workers", "1", "--json"]
-        environment = {**os.environ, "HOME": str(home)}
+        environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert (done.returncode, done.stderr.replace(NOTICE, "")) == (0, "")  # the first run compiles
         told = json.loads(done.stdout)
