@@ -255,7 +255,7 @@ def test_a_text_too_long_for_a_lattice_still_shows_its_entities(view: Any, addre
     page = opened(view, address, SHOWN)
     page.get_by_label("Sentence").fill(f"{TEXT} " * (limits.LATTICE_TOKENS // 6 + 1))
     page.locator("#no-lattice").wait_for()
-    told = f"The lattice is left out: at most {limits.LATTICE_TOKENS} tokens in one lattice"
+    told = f"The lattice is left out: at most {limits.LATTICE_TOKENS} tokens in one request"
     assert page.locator("#no-lattice").inner_text().startswith(told)
     assert told in page.get_by_role("status").inner_text()
     assert page.locator("mark").count() == 2 * (limits.LATTICE_TOKENS // 6 + 1)
