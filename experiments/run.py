@@ -22,10 +22,13 @@ from maskedcrf.errors import MaskedCRFError
 
 def execute(training: Training, corpora: str, encoders: str, weights: Path | None) -> dict[str, Any]:
     """Train in a process of its own, on one thread: trainings go side by side instead."""
+    import logging
+
     import torch
 
     from experiments.train import train
 
+    logging.getLogger("maskedcrf").setLevel(logging.ERROR)  # of this process only: importing changes nobody's logs
     torch.set_num_threads(1)
     return train(training, corpora, encoders, weights)
 

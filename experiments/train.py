@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import platform
 import time
 from collections.abc import Mapping, Sequence
@@ -28,8 +27,6 @@ from maskedcrf.training.loop import Epoch, TrainingRun, run_epochs
 from maskedcrf.training.random_state import preserve_rng, seed_all
 from maskedcrf.training.settings import Settings
 from maskedcrf.training.train import build_model
-
-logging.getLogger("maskedcrf").setLevel(logging.ERROR)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -12,15 +11,6 @@ from hypothesis import settings
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
-
-
-@pytest.fixture(autouse=True)
-def logs_are_heard() -> None:
-    """Undo what a library did to logging in an earlier test of this process: some switch off every logger they find."""
-    logging.disable(logging.NOTSET)
-    for name, logger in logging.root.manager.loggerDict.items():
-        if isinstance(logger, logging.Logger) and name.startswith(("maskedcrf", "uvicorn")):
-            logger.disabled, logger.propagate = False, True
 
 
 @pytest.fixture(scope="session")
