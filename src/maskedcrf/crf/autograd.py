@@ -42,8 +42,10 @@ class LossFunction(torch.autograd.Function):
         return total, losses
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor, _: None) -> Any:
+    def backward(ctx: Any, upstream: Tensor | None, _: None) -> Any:
         """By the gradients at hand, or by the reference where they are to be differentiated again."""
+        if upstream is None:  # nothing depends on the total
+            return (None,) * len(ctx.needs_input_grad)
         scale_gradients, ctx.scale_gradients = ctx.scale_gradients, None
         if torch.is_grad_enabled():
             wanted = ctx.needs_input_grad[1:]
@@ -91,13 +93,16 @@ class OperatorFunction(torch.autograd.Function):
             found = operator(*arguments)
         saved = [] if gradient is None else found[1:]
         ctx.mark_non_differentiable(*saved)
+        ctx.set_materialize_grads(False)  # else zeros as large as `saved` are made, for nobody
         ctx.save_for_backward(*saved, *arguments[:-1])
         ctx.gradient, ctx.exact, ctx.backend = gradient, exact, arguments[-1]
         return found
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor, *_: Any) -> Any:
+    def backward(ctx: Any, upstream: Tensor | None, *_: Any) -> Any:
         """By the operator `gradient`, or by what `exact` computes in plain torch."""
+        if upstream is None:  # nothing depends on the value
+            return (None,) * len(ctx.needs_input_grad)
         wanted = ctx.needs_input_grad[3:-1]
         given = ctx.saved_tensors[-len(wanted) :]
         if ctx.gradient is None or torch.is_grad_enabled():

@@ -47,7 +47,7 @@ def backward(
     upstream: Tensor, saved: Tensor, emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
-    d_emissions, weights = emissions.new_zeros(emissions.shape), _array(upstream.double())
+    d_emissions, weights = emissions.new_empty(emissions.shape), _array(upstream.double())
     lattice = _arrays(emissions, mask, *parameters)
     found = _sum_paths(lattice, tags, weights, _NO_WEIGHTS, d_emissions, _array(saved), up=False)
     return d_emissions, *_split(found, *parameters)
@@ -64,7 +64,7 @@ def loss_and_gradients(
     parameters = [transitions, start, end]
     for n, out in enumerate(excluded or ()):
         parameters[n] = parameters[n].masked_fill(out, -torch.inf)
-    losses, d_emissions, rows = np.empty(len(mask)), emissions.new_zeros(emissions.shape), len(mask)
+    losses, d_emissions, rows = np.empty(len(mask)), emissions.new_empty(emissions.shape), len(mask)
     weights = _array(emissions.new_full((rows,), 1 / max(1, rows) if mean else 1.0).double())
     found = _sum_paths(_arrays(emissions, mask, *parameters), tags, weights, losses, d_emissions)
     gradients = [d_emissions, *_split(found, transitions, start, end)]
@@ -80,7 +80,7 @@ def loss_and_gradients(
 
 def marginals(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
     """(B, T, D): P(tag j at position t), which is the gradient of log Z; zero where not labelled."""
-    shares, rows = emissions.new_zeros(emissions.shape), len(mask)
+    shares, rows = emissions.new_empty(emissions.shape), len(mask)
     _sum_paths(_arrays(emissions, mask, *parameters), None, np.ones(rows), np.empty(rows), shares)
     return shares
 
@@ -92,7 +92,7 @@ def entropy(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
     """
     wide = emissions.detach().double()
     wide = wide - wide.amax(2, keepdim=True).nan_to_num(0, posinf=0, neginf=0)
-    shares, losses, ones = torch.zeros_like(wide), np.empty(len(wide)), np.ones(len(wide))
+    shares, losses, ones = wide.new_empty(wide.shape), np.empty(len(wide)), np.ones(len(wide))
     found = _sum_paths(_arrays(wide, mask, *parameters), None, ones, losses, shares, apart=True)
     scores = torch.cat([one.detach().double().view(-1, one.shape[-1]) for one in parameters])
     stepped = torch.from_numpy(found) * scores.masked_fill(scores == -torch.inf, 0)
@@ -167,13 +167,15 @@ def _sum_paths(
     """Run `sums.sum_paths`: gradients by transitions, start and end, one below the other; if `apart` each row's."""
     mask, size = lattice[1], len(lattice[3])
     chunk, threads = _share_out(mask, size)
-    chunk = 1 if apart else chunk
+    chunk, target = 1 if apart else chunk, _either(gradients)
+    for array in target:
+        array.fill(0.0)  # on two threads, as torch would, it may take longer than all the rest
     gold, every, jobs = _NO_TAGS if tags is None else _array(tags), np.zeros((len(mask) * apart, size + 2, size)), []
     for first in range(threads):
         found = every if apart else np.zeros((1, size + 2, size))
         work = np.empty((2, chunk * mask.shape[1], _width(size))) if saved is None else saved
         share = chunk, first, threads
-        jobs.append((lattice, gold, weights, losses, _either(gradients), found, work, up, down, share))
+        jobs.append((lattice, gold, weights, losses, target, found, work, up, down, share))
     _run(sums.sum_paths, jobs)
     return every if apart else sum((job[5][0] for job in jobs[1:]), jobs[0][5][0])
 
