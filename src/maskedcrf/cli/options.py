@@ -31,6 +31,7 @@ DEVICE = "What the model runs on, such as cpu or cuda; auto is the GPU if there 
 Trust = Annotated[
     bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
 ]
+SegmentThreshold = Annotated[float | None, typer.Option(help="Threshold of decoding by segments.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     str, typer.Option("--output", "-o", help="File to write, whole or not at all; - is standard output.")
@@ -54,6 +55,13 @@ class Rule(StrEnum):
     strict = "strict"
 
 
+class DecodingName(StrEnum):
+    """How is decoded."""
+
+    path = "path"
+    segments = "segments"
+
+
 class Misfit(StrEnum):
     """What becomes of a span that fits no tokens."""
 
@@ -74,3 +82,6 @@ Misfits = Annotated[
     Misfit, typer.Option(help="Spans that begin or end inside a token: refuse, snap outwards, or drop.")
 ]
 Overlaps = Annotated[Overlap, typer.Option(help="Spans that share a token: refuse, or keep the longest or the first.")]
+DecodingChoice = Annotated[
+    DecodingName | None, typer.Option(help="Best path, or segments by probability; the model's own if left out.")
+]

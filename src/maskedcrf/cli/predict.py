@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, Comment, Output, Trust
+from maskedcrf.cli.options import DEVICE, Comment, DecodingChoice, DecodingName, Output, SegmentThreshold, Trust
 from maskedcrf.cli.terminal import printable, standard_output
 
 if TYPE_CHECKING:
@@ -31,13 +31,6 @@ class Record(NamedTuple):
 
     words: str | Sentence
     fields: dict[str, Any]
-
-
-class DecodingName(StrEnum):
-    """How is decoded."""
-
-    path = "path"
-    segments = "segments"
 
 
 class OutputFormat(StrEnum):
@@ -64,10 +57,8 @@ def run(
     threshold: Annotated[
         float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
     ] = None,
-    decoding: Annotated[
-        DecodingName | None, typer.Option(help="Best path, or segments by probability; the model's own if left out.")
-    ] = None,
-    segment_threshold: Annotated[float | None, typer.Option(help="Threshold of decoding by segments.")] = None,
+    decoding: DecodingChoice = None,
+    segment_threshold: SegmentThreshold = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     trust: Trust = False,
     output: Output = "-",

@@ -25,6 +25,9 @@ class Evaluation:
     scheme: str
     strategy: str
     corpus: str | None = None
+    model: str | None = None
+    """What predicted the tags, where that is known."""
+    decoding: str | None = None
 
     @property
     def tokens(self) -> int:
@@ -74,7 +77,8 @@ class Evaluation:
     @property
     def signature(self) -> str:
         """How this number was made, in one line."""
-        return signature(corpus=self.corpus, scheme=self.scheme, illegal=self.strategy)
+        made = {"model": self.model, "decoding": self.decoding}
+        return signature(corpus=self.corpus, scheme=self.scheme, illegal=self.strategy, **made)
 
     def to_dict(self) -> dict[str, object]:
         """The same as plain values, for JSON."""
