@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from oracle import Lattice, runs
 
 from maskedcrf import Constraints, MaskedCRF, MaskedCRFError
-from maskedcrf.crf.segments import UNITS
+from maskedcrf.crf.segment_choice import UNITS
 from maskedcrf.tags.scheme import SCHEMES
 
 FEW = settings(max_examples=25)
@@ -45,6 +45,17 @@ def test_the_chosen_path_is_legal_and_has_the_best_sum(backend: str, drawn: Case
 def test_every_scheme_with_two_types_and_narrowed_tags(backend: str, scheme: str) -> None:
     for seed in range(6):
         _compare(case(seed, scheme, types=2, narrowed=bool(seed % 2)), backend, 0.3)
+
+
+@given(drawn=cases)
+@FEW
+def test_many_thresholds_at_once_give_what_each_gives(backend: str, drawn: Case) -> None:
+    thresholds = [0.1, 0.12, 0.3, 0.31, 0.5, 0.9, 0.2]
+    crf, inputs = drawn.layer(backend), drawn.inputs(backend)
+    together = crf.segment_candidates(**inputs, least=0.1).choose_each(thresholds)
+    for threshold, answers in zip(thresholds, together, strict=True):
+        alone = crf.decode_segments(**inputs, threshold=threshold)
+        assert [each.tags for each in answers] == [each.tags for each in alone]
 
 
 def _compare(drawn: Case, backend: str, threshold: float) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from maskedcrf.crf import backends, functional, reference, validation
 from maskedcrf.crf.deferred_errors import DeferredErrors, new_host_flag
 from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widest_dtype
-from maskedcrf.crf.segments import SegmentCandidates, SegmentPath, require_threshold
+from maskedcrf.crf.segment_choice import SegmentPath
+from maskedcrf.crf.segments import SegmentCandidates
 from maskedcrf.errors import ConstraintError
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
@@ -299,7 +300,6 @@ class MaskedCRF(nn.Module):
         self, emissions: Tensor, mask: Tensor | None = None, *, least: float, allowed: Tensor | None = None
     ) -> SegmentCandidates:
         """All segments at least this probable; its `choose` answers as `decode_segments` for many thresholds."""
-        require_threshold(least)
         emissions, mask = self._prepare(emissions, mask, allowed)
         scores = self._scores(emissions, mask).widen()
         self._check_path_exists(scores)

@@ -42,13 +42,13 @@ def _best_row(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, 
     inner = np.zeros((length, size), np.int64)
     number = 0
     for t in range(1, length + 1):
-        _enter(best, t - 1, rules, values, sources)
+        _enter(best, t - 1, rules, _OUTSIDE, values, sources)
         for j in range(size):
             if types[j] < 0 and allowed[positions[t - 1], j]:
                 best[t, j], before[t, j] = values[j], sources[j]
         while number < len(spans) and spans[number, 1] == t:
             start, kind = spans[number, 0], spans[number, 2]
-            _enter(best, start, rules, values, sources)
+            _enter(best, start, rules, kind, values, sources)
             _follow(positions[start:t], allowed, rules, kind, values, inner)
             for j in range(size):
                 if values[j] > _NO_PATH and values[j] + worth[number] > best[t, j]:
@@ -63,11 +63,13 @@ def _best_row(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, 
 
 
 @compiled
-def _enter(best: Any, t: int, rules: Any, values: Any, sources: Any) -> None:
-    """The best beginning of t tokens that each tag may follow across a boundary, and the last tag of it."""
-    start, legal, _, continues, _ = rules
+def _enter(best: Any, t: int, rules: Any, kind: int, values: Any, sources: Any) -> None:
+    """The best beginning of t tokens that each tag of a type may follow across a boundary, and the last tag of it."""
+    start, legal, _, continues, types = rules
     for j in range(len(values)):
         values[j], sources[j] = _NO_PATH, 0
+        if types[j] != kind:
+            continue
         if t == 0:
             values[j] = 0 if start[j] else _NO_PATH
             continue
@@ -128,7 +130,7 @@ def _trace(
         if number != _OUTSIDE:
             kept[number] = True
             start = spans[number, 0]
-            _enter(best, start, rules, values, sources)
+            _enter(best, start, rules, spans[number, 2], values, sources)
             _follow(positions[start:t], allowed, rules, spans[number, 2], values, inner)
         for n in range(t - 1, start - 1, -1):
             tags[positions[n]] = tag

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.crf.segments import require_threshold
+from maskedcrf.crf.segment_choice import require_threshold
 from maskedcrf.crf.span_search import SpanPruner
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import next_buffer
