@@ -1,7 +1,7 @@
 """Attacks on a server of its own: hand-made requests of every kind, then 1,000 connections at once.
 
 `maskedcrf serve` runs on a small model in a process of its own. Every connection must get a status that is right for
-it and come to an end; afterwards the server answers, and its log holds no error and no text. Its memory is printed.
+it and come to an end; afterwards the server answers, its memory is what it was, and its log holds no error and no text.
 
     python -m benchmarks.attacks [ROUNDS]    # prints a table, writes benchmarks/results/attacks.json
 """
@@ -80,6 +80,7 @@ def main() -> None:
             memory.append(resident(process.pid))
             problems += [f"{status} in the crowd" for status in crowd if status not in (0, 200, 503)]
             problems += [] if asyncio.run(health(port)) and process.poll() is None else ["the server is not alive"]
+            problems += _problems_of_memory(memory)
             problems += _problems_of_log(log.read_text(encoding="utf-8", errors="replace"))
             size = log.stat().st_size
     table = _table(outcomes)
@@ -196,6 +197,13 @@ def _raise_file_limit() -> None:
 
     _, most = getrlimit(RLIMIT_NOFILE)
     setrlimit(RLIMIT_NOFILE, (most, most))
+
+
+def _problems_of_memory(memory: Sequence[float]) -> list[str]:
+    """More than 5 % between the first round and the last, or more than 64 MiB for the crowd."""
+    first, last, crowd = memory[1], *memory[-2:]
+    problems = [f"{last - first:.0f} MiB more after the last round than after the first"] if last > 1.05 * first else []
+    return problems + ([f"{crowd - last:.0f} MiB more after the crowd"] if crowd - last > 64 else [])
 
 
 def _problems_of_log(log: str) -> list[str]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -116,6 +119,22 @@ def running(
         finally:
             server.should_exit = True
             thread.join()
+
+
+@contextmanager
+def serving(model: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """`maskedcrf serve` as a process of its own, and the port it says it listens on."""
+    command = [sys.executable, "-m", "maskedcrf", "serve", str(model), "--port", "0", *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        assert "serving" in line, line + process.stderr.read()
+        yield process, int(line.rpartition(":")[2])
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
 
 
 def say(address: tuple[str, int], *parts: bytes, timeout: float = 60.0) -> bytes:

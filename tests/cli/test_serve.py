@@ -7,36 +7,32 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
-from service_helpers import TEXT, build_tagger
+from service_helpers import TEXT, build_tagger, serving
 
-from maskedcrf.cli import main
+from maskedcrf.cli import INTERRUPTED, main
 
-COMMAND = [sys.executable, "-m", "maskedcrf", "serve"]
+ENDLESS_WARM_UP = """
+import sys, threading
+from maskedcrf.cli import INTERRUPTED, main
+from maskedcrf.service.app import Service
+
+def warm_up(service):
+    print("warming up", file=sys.stderr, flush=True)
+    threading.Event().wait()
+
+Service.warm_up = warm_up
+sys.exit(main(["serve", sys.argv[1], "--port", "0"]))
+"""
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_tagger().save(tmp_path_factory.mktemp("served") / "model")
-
-
-@contextmanager
-def serving(model: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The process, and the port it says it listens on."""
-    process = subprocess.Popen([*COMMAND, str(model), "--port", "0", *options], stderr=subprocess.PIPE, text=True)
-    try:
-        line = process.stderr.readline()
-        assert "serving" in line, line + process.stderr.read()
-        yield process, int(line.rpartition(":")[2])
-    finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
 
 
 def test_it_serves_a_model_folder_and_answers_what_it_has_begun_before_it_stops(model: Path) -> None:
@@ -63,6 +59,20 @@ def test_it_serves_a_model_folder_and_answers_what_it_has_begun_before_it_stops(
         assert "POST /tag 200" in log
         assert "Oslo" not in log
         assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_whose_model_is_not_warm_stops_without_waiting_for_it(model: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-c", ENDLESS_WARM_UP, str(model)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr.readline() == "warming up\n"
+            process.send_signal(number)
+            # The warm-up never ends, so the process does only if it is not waited for.
+            assert process.wait(timeout=100) in (INTERRUPTED, -number)
+        finally:
+            process.kill()
+        assert process.stderr.read() == ""
 
 
 def test_it_listens_to_this_machine_alone_and_answers_to_its_names_only(model: Path) -> None:
