@@ -71,7 +71,7 @@ def test_an_address_where_nobody_answers_is_refused_at_once(model, tmp_path, cap
     ("name", "extra", "said"),
     [
         ("missing.jsonl", [], "no such file"),
-        ("a.txt", [], "--format"),
+        ("a.txt", [], "plain text; what is tagged here is Parquet, JSON lines and columns: use maskedcrf predict"),
         ("a.conll", ["--probabilities"], "no room for probabilities"),
     ],
 )

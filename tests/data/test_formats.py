@@ -129,6 +129,8 @@ def test_what_is_plainly_no_columns_is_refused_by_its_kind(tmp_path: Path) -> No
     for text in (CONLL, b'{"} O\n', b"{} O\n"):
         path.write_bytes(text)
         require_columns(path)
+    path.write_bytes(b"Ann person\n")
+    require_columns(path, "conll")
     require_columns(tmp_path / "none")  # its reader says so
     with pytest.raises(DataError, match="a folder of no known format"):
         require_columns(tmp_path)

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from maskedcrf.bulk.tables import TableSink
+from maskedcrf.data.formats import FORMATS, find_format
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.files import format_from_suffix
 
 MANIFEST = "manifest.jsonl"
 REJECTS = ".rejects.jsonl"
 PART = ".part"
+FORM_OF = {"parquet": "parquet", "jsonl": "jsonl", "doccano": "jsonl", "prodigy": "jsonl", "conll": "conll"}
+"""How files of a format are tagged: doccano's and Prodigy's are JSON lines, of which every field is kept."""
 COUNTS = ("sentences", "tokens", "rejected")
 
 
@@ -36,7 +39,7 @@ class Source:
 
 
 def find_sources(inputs: Iterable[str | Path], output: Path, *, form: str | None = None) -> list[Source]:
-    """The files to tag: those given, and all of a known kind below the folders given, in the order of their names.
+    """The files to tag: those given, and those with a known ending below folders given, in the order of their names.
 
     A file keeps its name; one found below a folder keeps its path from there. Two that would get the same are refused.
     """
@@ -62,10 +65,13 @@ def _is_hidden(path: Path, folder: Path) -> bool:
 
 
 def _source(path: Path, name: str, form: str | None) -> Source:
-    chosen = form or format_from_suffix(path)
-    if chosen is None:
-        raise DataError(f"{path}: its name does not say what it is; say --format parquet, jsonl or conll")
-    return Source(str(path.absolute()), chosen, name)
+    found = form or FORM_OF.get(find_format(path))
+    if found is None:
+        raise DataError(
+            f"{path}: {FORMATS[find_format(path)].what}; what is tagged here is Parquet, JSON lines and columns: "
+            "use maskedcrf predict, or maskedcrf convert, or say --input-format"
+        )
+    return Source(str(path.absolute()), found, name)
 
 
 def _refuse_collisions(sources: Sequence[Source], output: Path) -> None:

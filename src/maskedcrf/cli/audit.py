@@ -11,6 +11,7 @@ from maskedcrf.cli.options import (
     Delimiter,
     Files,
     GoldColumn,
+    InputFormat,
     PredictedColumn,
     PrefixLast,
     SchemeName,
@@ -29,6 +30,7 @@ def run(
     delimiter: Delimiter = "-",
     prefix_last: PrefixLast = False,
     comment: Comment = None,
+    input_format: InputFormat = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Count predicted segments by legality and correctness, per type and over all (the paper's Table 1).
@@ -47,7 +49,7 @@ def run(
 
     scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
     total = Audit({}, scheme_.name, ",".join(files))
-    for chunk in chunks(files, comment=comment, keep_docstart=True):
+    for chunk in chunks(files, comment=comment, keep_docstart=True, input_format=input_format):
         sides = column(chunk, gold_column), column(chunk, predicted_column)
         with located(chunk, sides_read(gold_column, predicted_column)):
             total += audit(*sides, scheme=scheme_)

@@ -5,11 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maskedcrf.cli.options import AsJson, Comment, Delimiter, EntityColumn, Files, PrefixLast, TagColumn
+from maskedcrf.cli.options import (
+    AsJson,
+    Comment,
+    Delimiter,
+    EntityColumn,
+    Files,
+    InputFormat,
+    PrefixLast,
+    TagColumn,
+)
 from maskedcrf.cli.terminal import echo, printable
 
 if TYPE_CHECKING:
@@ -26,6 +35,7 @@ def run(
     delimiter: Delimiter = "-",
     prefix_last: PrefixLast = False,
     comment: Comment = None,
+    input_format: InputFormat = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Count sentences, tokens and types, and list every illegal transition as file:line. -DOCSTART- lines do not count.
@@ -45,7 +55,8 @@ def run(
     from maskedcrf.tags.scheme import Scheme
 
     report = ReadReport()
-    read = partial(labelled_chunks, files, comment=comment, number=column, entity_column=entity_column, report=report)
+    reading: dict[str, Any] = {"comment": comment, "entity_column": entity_column, "input_format": input_format}
+    read = partial(labelled_chunks, files, number=column, report=report, **reading)
     if scheme is None:
         if delimiter != "-" or prefix_last:
             raise typer.BadParameter("say --scheme too when you say how tags are written")

@@ -17,6 +17,7 @@ from maskedcrf.cli.options import (
     DecodingChoice,
     DecodingName,
     Delimiter,
+    InputFormat,
     PrefixLast,
     Rule,
     SegmentThreshold,
@@ -55,6 +56,7 @@ def run(
     delimiter: Delimiter = "-",
     prefix_last: PrefixLast = False,
     comment: Comment = None,
+    input_format: InputFormat = "auto",
     decoding: DecodingChoice = None,
     segment_threshold: SegmentThreshold = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
@@ -80,7 +82,10 @@ def run(
         if predicted_column is not None or prefix_last or delimiter != "-":
             raise typer.BadParameter("a model predicts, and writes tags its own way: leave out what says so of columns")
         opened = _Opened.of(files[0], device, decoding, segment_threshold, trust=trust)
-        results = _score_model(opened, files[1:], scheme, rules, {"tag_column": gold_column, "comment": comment})
+        reading = {"tag_column": gold_column, "comment": comment}
+        if input_format != "auto":
+            reading["format"] = input_format
+        results = _score_model(opened, files[1:], scheme, rules, reading)
     else:
         if decoding is not None or segment_threshold is not None:
             raise typer.BadParameter("predicted tags are decoded already: give a model folder first, then the files")
@@ -88,7 +93,8 @@ def run(
             GOLD if gold_column is None else gold_column,
             PREDICTED if predicted_column is None else predicted_column,
         )
-        results = _score_columns(files, _scheme(scheme, delimiter, prefix_last), rules, columns, comment)
+        scheme_ = _scheme(scheme, delimiter, prefix_last)
+        results = _score_columns(files, scheme_, rules, columns, comment=comment, input_format=input_format)
     _tell(results, asked, as_json=as_json)
 
 
@@ -104,7 +110,13 @@ def _scheme(name: str | None, delimiter: str, prefix_last: bool) -> Scheme:
 
 
 def _score_columns(
-    files: Sequence[str], scheme: Scheme, rules: Sequence[str], columns: tuple[int, int], comment: str | None
+    files: Sequence[str],
+    scheme: Scheme,
+    rules: Sequence[str],
+    columns: tuple[int, int],
+    *,
+    comment: str | None,
+    input_format: str,
 ) -> dict[str, Evaluation]:
     """The scores of files that hold both sides, by strategy."""
     from maskedcrf.cli.streams import chunks, column, sides_read
@@ -113,7 +125,7 @@ def _score_columns(
     from maskedcrf.evaluation.counts import Counts, count
 
     totals = {rule: Counts() for rule in rules}
-    for chunk in chunks(files, comment=comment, keep_docstart=True):
+    for chunk in chunks(files, keep_docstart=True, comment=comment, input_format=input_format):
         gold, predicted = (column(chunk, number) for number in columns)
         with located(chunk, sides_read(*columns)):
             for rule in rules:

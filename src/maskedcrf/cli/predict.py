@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from maskedcrf.tagger.prediction import Entity, Prediction
 
 
+JSON_LINES = ("jsonl", "doccano", "prodigy")
+"""Formats whose lines keep all of their fields."""
+
+
 class Record(NamedTuple):
     """A line of JSON: what is tagged, and all of its fields, which the answer joins."""
 
@@ -151,8 +155,9 @@ def _inputs(
         found = _format_of(name) if format == "auto" else format
         if found == "conll":
             yield from read_conll(name, token_column=token_column, tag_column=None, comment=comment, marks=True)
-        elif found == "jsonl":
-            yield from (_json_input(name, number, line) for number, line in numbered_lines(name) if line.strip())
+        elif found in JSON_LINES:
+            lines = ((number, line) for number, line in numbered_lines(name) if line.strip())
+            yield from (_json_input(name, number, line, found) for number, line in lines)
         else:
             for record in read_records(name, format=found, options=options):  # type: ignore[arg-type]
                 yield _words_of(record) if isinstance(record, AnnotatedText) else record
@@ -175,15 +180,16 @@ def _words_of(text: AnnotatedText) -> str | Sentence:
     return Sentence(tokens, None, text.file, text.line, text=text.text, offsets=text.tokens, one_line=True)
 
 
-def _json_input(name: str, number: int, line: str) -> Record:
+def _json_input(name: str, number: int, line: str, format: str) -> Record:
     """The text of a line of JSON as it stands, or its tokens, and its fields."""
-    from maskedcrf.data.formats.values import json_record, require_strings, tokens_or_text
+    from maskedcrf.data.formats.values import json_record, require_strings, require_text, tokens_or_text
     from maskedcrf.data.sentence import Sentence
     from maskedcrf.files import file_name
 
     where = f"{file_name(name)}:{number}"
     fields = json_record(line, where)
-    words = tokens_or_text(fields, where)
+    is_prodigy = format == "prodigy" and "text" in fields  # its tokens are objects
+    words = require_text(fields["text"], where) if is_prodigy else tokens_or_text(fields, where)
     require_strings([json.dumps(fields, ensure_ascii=False)], "fields", where)  # all of them can be written
     if isinstance(words, str):
         return Record(words, fields)

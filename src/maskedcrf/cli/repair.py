@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maskedcrf.cli.options import Comment, Delimiter, Files, Output, PrefixLast, Repair, SchemeName, TagColumn
+from maskedcrf.cli.options import (
+    Comment,
+    Delimiter,
+    Files,
+    InputFormat,
+    Output,
+    PrefixLast,
+    Repair,
+    SchemeName,
+    TagColumn,
+)
 
 if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
@@ -25,6 +35,7 @@ def run(
     delimiter: Delimiter = "-",
     prefix_last: PrefixLast = False,
     comment: Comment = None,
+    input_format: InputFormat = "auto",
     output: Output = "-",
 ) -> None:
     """Rewrite illegal tags into legal ones; all else stays, comments and -DOCSTART- lines too.
@@ -41,7 +52,7 @@ def run(
     scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
     changed = tokens = 0
     with written(output) as text:
-        for chunk in chunks(files, comment=comment, marks=True):
+        for chunk in chunks(files, comment=comment, marks=True, input_format=input_format):
             repaired = list(_repaired(chunk, column, scheme_, strategy.value))
             for before, after in zip(chunk, repaired, strict=True):
                 if before is not after:

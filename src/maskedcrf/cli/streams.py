@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from maskedcrf.cli.terminal import echo, printable, standard_output
 from maskedcrf.data.annotation import ReadReport
@@ -30,14 +30,19 @@ PATIENCE = 1.0
 
 
 def chunks(
-    files: Sequence[str], *, comment: str | None, keep_docstart: bool = False, marks: bool = False
+    files: Sequence[str],
+    *,
+    comment: str | None,
+    keep_docstart: bool = False,
+    marks: bool = False,
+    input_format: str = "auto",
 ) -> Iterator[list[Sentence]]:
-    """The files' sentences, some ten thousand tokens at a time; on a terminal, a line that counts them.
+    """The sentences of column files, some ten thousand tokens at a time; on a terminal, a line that counts them.
 
     With `marks`, for whoever writes them all again, also the lines between sentences, and files may be empty.
     """
     for name in files:
-        require_columns(name)
+        require_columns(name, input_format)
     found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart, marks=marks))
     begun, tokens, shown = time.monotonic(), 0, False
     for chunk in found:
@@ -53,22 +58,27 @@ def chunks(
 
 
 def labelled_chunks(
-    files: Sequence[str], *, comment: str | None, number: int, entity_column: str | None = None, report: ReadReport
+    files: Sequence[str],
+    *,
+    comment: str | None,
+    number: int,
+    entity_column: str | None = None,
+    input_format: str = "auto",
+    report: ReadReport,
 ) -> Iterator[list[Sentence]]:
     """The sentences of files of any format with their tags, some ten thousand tokens at a time.
 
     Of columns, `number` is that of the tags. Spans that fit no tokens, or overlap, are in the report.
     """
     for name in files:
-        found = find_format(name)
-        if found in ("conll", "text"):
-            for chunk in chunks([name], comment=comment):
+        found = find_format(name) if input_format == "auto" else input_format
+        if found == "conll":
+            for chunk in chunks([name], comment=comment, input_format=found):
                 tags = column(chunk, number)
                 yield [replace(each, tags=own) for each, own in zip(chunk, tags, strict=True)]
             continue
-        sentences = read_sentences(
-            name, format=found, entity_column=entity_column, misfits="drop", overlaps="longest", report=report
-        )
+        reading: dict[str, Any] = {"format": found, "entity_column": entity_column, "report": report}
+        sentences = read_sentences(name, misfits="drop", overlaps="longest", **reading)
         tagged = 0
         for chunk in in_chunks(sentence for sentence in sentences if sentence.tokens):
             for sentence in chunk:

@@ -53,7 +53,7 @@ def run(
         str | None, typer.Option(help="A running Ray cluster: host:port of its head, or auto; else this machine.")
     ] = None,
     device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,
-    format: Annotated[Form, typer.Option(help="What the files are; by their names if auto.")] = Form.auto,
+    input_format: Annotated[Form, typer.Option(help="What the files are; by their content if auto.")] = Form.auto,
     field: Annotated[str | None, typer.Option(help=FIELD)] = None,
     prefix: Annotated[str, typer.Option(help="Prefix for the names of the added fields.")] = "",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
@@ -87,7 +87,7 @@ def run(
         output=output,
         options=Options(field, prefix, probabilities, token_column, comment, longest, trusted=trust),
         cluster=Cluster(address, workers, device.value, temp_dir),
-        form=None if format is Form.auto else format.value,
+        form=None if input_format is Form.auto else input_format.value,
         overwrite=overwrite,
     )
     tally = _watched(steps, overwrite=overwrite)

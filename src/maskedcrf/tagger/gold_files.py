@@ -39,7 +39,7 @@ def stream_gold(
     options |= {"first_character": tagger.first_character, "tokenizer": tagger.tokenizer}
     options |= {"scheme": scheme, "report": report}
     for name in files:
-        found = find_format(name)
+        found = reading.get("format") or find_format(name)
         if found == "conll":
             columns = {key: options[key] for key in ("token_column", "tag_column", "comment") if key in options}
             sentences = read_conll(name, marks=True, **columns)

@@ -9,6 +9,7 @@ import re
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -21,8 +22,9 @@ LINES = 50
 """Of a beginning that are looked at."""
 MOSTLY = 0.8
 """Share of the lines that must look alike: a damaged line is for the reader to name."""
-_TAG = re.compile(r"[OBIESLUMW]|[BIESLUMW][-_]\S+|\S+[-_][BIESLUMW]")
+_TYPED_TAG = re.compile(r"[BIESLUMW][-_]\S+|\S+[-_][BIESLUMW]")
 _UD_ROW = re.compile(r"[0-9]+([-.][0-9]+)?(\t[^\t]*){9}")
+_TAG = re.compile(rf"[OBIESLUMW]|{_TYPED_TAG.pattern}")
 _JSON_OBJECT = re.compile(r'\s*\{\s*["}]')
 _JSON_ARRAY = re.compile(r"\s*\[\s*[{\]]")
 _PRODIGY = re.compile(r'"(_input_hash|_task_hash|_view_id)"\s*:|"answer"\s*:\s*"(accept|reject|ignore)"')
@@ -175,7 +177,7 @@ def is_delimited(start: Beginning) -> bool:
 
 
 def is_columns(start: Beginning) -> bool:
-    """Most lines have as many cells, two at least, of which the last is a tag such as O or B-LOC."""
+    """Most lines have as many cells, two at least, of which one is a tag such as O or B-LOC."""
     stripped = [line.strip() for line in start.lines]
     lines = [line for line in stripped if not is_docstart(line) and line[0] != "#"]
     return any(_have_tags(rows) for rows in ([runs(line) for line in lines], [line.split("\t") for line in lines]))
@@ -185,12 +187,18 @@ def _have_tags(rows: list[list[str]]) -> bool:
     if not rows:
         return False
     width, count = Counter(map(len, rows)).most_common(1)[0]
-    last = [cells[-1] for cells in rows if len(cells) == width]
     if width < 2 or not _mostly(count, len(rows)):
         return False
+    *others, last = zip(*(cells for cells in rows if len(cells) == width), strict=True)
     # A column of parts of speech has no prefixes: few different names, none in small letters.
     is_few = len(rows) >= 20 and len(set(last)) * 3 <= len(last) and all(cell == cell.upper() for cell in last)
-    return is_few or _mostly(sum(bool(_TAG.fullmatch(cell)) for cell in last), len(last))
+    return (
+        is_few or _are_tags(last) or any(_are_tags(cells) and any(map(_TYPED_TAG.fullmatch, cells)) for cells in others)
+    )
+
+
+def _are_tags(cells: Sequence[str]) -> bool:
+    return _mostly(sum(bool(_TAG.fullmatch(cell)) for cell in cells), len(cells))
 
 
 def _mostly(count: int, total: int) -> bool:

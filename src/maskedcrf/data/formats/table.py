@@ -28,7 +28,7 @@ from maskedcrf.data.formats.webanno import read_webanno
 from maskedcrf.data.formats.writing import TaggedText
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
-from maskedcrf.files import file_name
+from maskedcrf.files import SUFFIXES, file_name
 
 FormatName = Literal[
     "parquet", "spacy", "webanno", "conllu", "labelstudio", "prodigy", "doccano", "jsonl", "brat", "triples",
@@ -67,7 +67,7 @@ def _read_columns(path: Path, options: ReadOptions) -> Records:
 
 FORMATS: dict[FormatName, Format] = {
     "parquet": Format(
-        "a Parquet table", recognise.is_parquet, read_parquet, (".parquet", ".pq"), write_parquet, extra="formats"
+        "a Parquet table", recognise.is_parquet, read_parquet, SUFFIXES["parquet"], write_parquet, extra="formats"
     ),
     "spacy": Format("spaCy's DocBin", recognise.is_docbin, read_docbin, (".spacy",), write_docbin, extra="spacy"),
     "webanno": Format("WebAnno TSV 3", recognise.is_webanno, read_webanno),
@@ -77,9 +77,7 @@ FORMATS: dict[FormatName, Format] = {
     ),
     "prodigy": Format("Prodigy's JSON lines", recognise.is_prodigy, read_prodigy),
     "doccano": Format("doccano's JSON lines", recognise.is_doccano, read_doccano, write=write_doccano),
-    "jsonl": Format(
-        "JSON lines", recognise.is_json_object, read_jsonl, (".jsonl", ".ndjson", ".json"), write=write_jsonl
-    ),
+    "jsonl": Format("JSON lines", recognise.is_json_object, read_jsonl, SUFFIXES["jsonl"], write=write_jsonl),
     "brat": Format("BRAT's standoff", recognise.is_brat, read_brat, (".ann",), write_files=write_brat),
     "triples": Format("a folder of parallel files (seq.in)", recognise.is_triples, read_triples),
     "huggingface": Format("a saved dataset", recognise.is_huggingface, read_saved, extra="formats"),
@@ -89,7 +87,7 @@ FORMATS: dict[FormatName, Format] = {
         "columns",
         recognise.is_columns,
         _read_columns,
-        (".conll", ".bio", ".bioes", ".bmes", ".iob", ".tsv", ".col"),
+        SUFFIXES["conll"],
         write_columns,
     ),
     "text": Format("plain text", _never, read_text, (".txt", ".text")),
@@ -125,13 +123,18 @@ def recognise_format(start: Beginning) -> FormatName | None:
     return next(by_content, None) or next(by_name, None)
 
 
-def require_columns(path: Path) -> None:
-    """Refuse what is plainly no column file, by what it is."""
-    start = beginning_of(path)
-    found = recognise_format(start) if start.names is None else find_format(path)
-    if found not in (None, "conll", "text"):
-        what = FORMATS[found].what
-        raise DataError(f"{file_name(path)}: {what}; this command reads columns: maskedcrf convert writes them")
+def require_columns(path: Path, format: str = "auto") -> None:
+    """Refuse what is no column file, by what it is, unless `format` says that it is one."""
+    found = find_format(path) if format == "auto" else format
+    if found == "conll":
+        return
+    name = file_name(path)
+    if found == "text":
+        raise DataError(
+            f"{name}: plain text, it seems; this command reads columns whose cells are tags: say --input-format conll"
+        )
+    what = FORMATS[found].what if found in FORMATS else f"unknown format {found!r}"
+    raise DataError(f"{name}: {what}; this command reads columns: maskedcrf convert writes them")
 
 
 __all__ = ["FORMATS", "WRITABLE", "Format", "FormatName", "find_format", "require_columns"]
