@@ -25,6 +25,7 @@ PATHS = {
         "MissingExtraError",
         "SchemeError",
         "ShapeError",
+        "VoidPromiseError",
     ],
     "maskedcrf.tags.constraints": ["Constraints"],
     "maskedcrf.tags.scheme": ["SCHEMES", "Scheme"],

@@ -31,5 +31,9 @@ class ModelFolderError(MaskedCRFError):
     """A model folder that is damaged, foreign or hostile; the message says what is wrong with which file."""
 
 
+class VoidPromiseError(MaskedCRFError):
+    """A promised miss rate that was made for another model, tokenizer or set of types."""
+
+
 class MissingExtraError(MaskedCRFError, ImportError):
     """An optional library is absent; the message says how to install it."""

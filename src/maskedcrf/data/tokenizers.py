@@ -166,6 +166,12 @@ def _character_class(character: str) -> str:
     return "word" if (character.isalnum() or character == "_") and not alone else "other"
 
 
+def parts_word(text: str, place: int) -> bool:
+    """Whether a cut before this character would part a word, or a sign from its accents and joiners."""
+    before, after = text[place - 1], _character_class(text[place])
+    return after == "mark" or before == JOINER or (after == "word" and _character_class(before) in ("word", "mark"))
+
+
 def cut_unicode(text: str) -> Ranges:
     """Words of Unicode's annex 29; punctuation and symbols alone."""
     return [found.span() for found in _UNICODE_WORD.finditer(text)]

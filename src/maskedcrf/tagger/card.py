@@ -32,7 +32,7 @@ print(tagger.predict("Some text.").entities)
 
 ## Scores
 {scores}
-
+{promise}
 ## Settings
 ```json
 {settings}
@@ -64,7 +64,8 @@ def model_card(config: Mapping[str, Any]) -> str:
         type_list=", ".join(f"`{kind}`" if kind else "one without a name" for kind in types) or "none",
         data=_data(record["data"]),
         scores=_scores(record["scores"]),
-        settings=json.dumps(record["settings"], ensure_ascii=False, indent=2),
+        promise=_promise(record["settings"].get("promise")),
+        settings=json.dumps(_without_promise(record["settings"]), ensure_ascii=False, indent=2),
         version=config["version"],
         signature=f": `{record['signature']}`" if record["signature"] else "",
     )
@@ -75,6 +76,17 @@ def _decoding(config: Mapping[str, Any]) -> str:
     if config.get("decoding", "path") == "path":
         return ""
     return f"it decodes by segments, threshold {config['segment_threshold']:.2f}; "
+
+
+def _promise(promise: Mapping[str, Any] | None) -> str:
+    """What is promised of redaction; whether it is void by now is seen when it is used."""
+    if not isinstance(promise, Mapping) or "sentence" not in promise:
+        return ""
+    return f"\n## Promised miss rate\n{promise['sentence']}\nThreshold {promise['threshold']:.3g}.\n"
+
+
+def _without_promise(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in settings.items() if key != "promise"}
 
 
 def _data(parts: Mapping[str, Any]) -> str:

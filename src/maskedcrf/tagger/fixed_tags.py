@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
 
 import numpy as np
 
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.texts import TextInput, to_sentence
+from maskedcrf.data.tokenizers import Tokenizer
 from maskedcrf.errors import DataError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Bools
@@ -59,6 +64,43 @@ def allowed_tags(
         cells[position] = False
         cells[position, [index[tag] for tag in chosen]] = True
     return cells
+
+
+def with_fixed_tags(
+    texts: Iterable[TextInput],
+    fixed: FixedTags | Iterable[FixedTags | None] | None,
+    names: Mapping[str, str] | None,
+    constraints: Constraints,
+    tokenizer: Tokenizer,
+) -> Iterator[Sentence]:
+    """Each text as a sentence whose tags are narrowed to its own entry of `fixed` and to the types of known names."""
+    if isinstance(fixed, Mapping):
+        raise DataError("fixed is a list with one entry a text, each {position: tag} or None; got one mapping")
+    gazetteer = _gazetteer(names, tokenizer)
+    known = iter(fixed) if fixed is not None else repeat(None)
+    number = 0
+    for number, text in enumerate(texts, start=1):
+        sentence = to_sentence(text, tokenizer)
+        try:
+            own = next(known)
+        except StopIteration:
+            raise DataError(
+                f"fixed ends before text {number - 1}; give one entry a text, None where nothing is fixed"
+            ) from None
+        yield replace(sentence, allowed=allowed_tags(constraints, sentence.tokens, fixed=own, gazetteer=gazetteer))
+    if fixed is not None and any(True for _ in known):
+        raise DataError(f"fixed goes on after the last of {number} texts; give one entry a text, no more")
+
+
+def _gazetteer(names: Mapping[str, str] | None, tokenizer: Tokenizer) -> Gazetteer | None:
+    """Names are cut into tokens as raw text is, and by blanks as columns are: both forms are looked for."""
+    if not names:
+        return None
+    forms: dict[Sequence[str], str] = {}
+    for name, kind in names.items():
+        forms[tuple(token.text for token in tokenizer.tokens(name))] = kind
+        forms[tuple(name.split())] = kind
+    return Gazetteer({form: kind for form, kind in forms.items() if form})
 
 
 def _fix_gazetteer_segments(

@@ -6,10 +6,12 @@ safetensors alone and must fit the model that the JSON describes, and keys that 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +146,22 @@ def save(
         if history:
             write_metrics(aside / METRICS, history)
     return target
+
+
+def digest_model(model: TaggerModel) -> str:
+    """Of everything that decides which probabilities a text gets: weights, rules, encoder, tokenizer."""
+    scheme = model.scheme
+    with tempfile.TemporaryDirectory() as folder:
+        model.encoder.save(Path(folder))
+        digests = _written_digests(Path(folder))
+    parts = {
+        "tags": model.crf.tags,
+        "scheme": [scheme.name, scheme.delimiter, scheme.prefix_last],
+        "mask": model.crf.mask_mode,
+        "tokenizer": model.tokenizer.to_json(),
+        "digests": {**digests, WEIGHTS: digest_weights(plain_state(model))},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _written_digests(encoder: Path) -> dict[str, str]:

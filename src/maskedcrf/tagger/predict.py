@@ -95,7 +95,7 @@ def _answers(
     ) as batches:
         for indices, emissions, mask in batches:
             chosen = [numbered[index] for index in indices]
-            allowed = _allowed([sentence for _, sentence in chosen], mask, len(model.crf.tags))
+            allowed = allowed_of_batch([sentence for _, sentence in chosen], mask, len(model.crf.tags))
             found = _predict_batch(model, chosen, _BatchScores(emissions, mask, allowed), question)
             answers |= zip((number for number, _ in chosen), found, strict=True)
     return answers
@@ -148,7 +148,7 @@ def _predictions(
     return predictions
 
 
-def _allowed(sentences: Sequence[Sentence], mask: Tensor, size: int) -> Tensor | None:
+def allowed_of_batch(sentences: Sequence[Sentence], mask: Tensor, size: int) -> Tensor | None:
     """(B, T, D) on the words of the batch, or None where nothing is narrowed."""
     if all(sentence.allowed is None for sentence in sentences):
         return None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -15,13 +13,13 @@ from maskedcrf.data.labelled import LabelledData, read_labelled
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import TextInput, require_list_of_texts, to_sentence
 from maskedcrf.data.tokenizers import Tokenizer
-from maskedcrf.errors import DataError, MaskedCRFError
+from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import adaptation, folder, predict
 from maskedcrf.tagger.adaptation import Calibration, Progress
 from maskedcrf.tagger.decoding import DEFAULT_THRESHOLD, Decoding, DecodingChoice, choose_decoding
 from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.fitting import FOLDS, Fit
-from maskedcrf.tagger.fixed_tags import FixedTags, Gazetteer, allowed_tags
+from maskedcrf.tagger.fixed_tags import FixedTags, with_fixed_tags
 from maskedcrf.tagger.folder import Record
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.options import PredictOptions
@@ -33,6 +31,8 @@ from maskedcrf.tags.scheme import Scheme
 
 if TYPE_CHECKING:
     from maskedcrf.integrations.pretrained import ClassifierOptions
+    from maskedcrf.redaction.promise import Promise, PromiseOptions
+    from maskedcrf.redaction.redactor import Redaction, RedactOptions
     from maskedcrf.training.settings import Settings
     from maskedcrf.training.settings_dict import SettingsDict
 
@@ -205,7 +205,12 @@ class Tagger:
             segment_threshold=self.threshold_for(decoding, segment_threshold),
             output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
         )
-        sentences = self._sentences(with_context(texts, self._context), fixed, _gazetteer(gazetteer, self.tokenizer))
+        in_context = with_context(texts, self._context)
+        sentences = (
+            (to_sentence(text, self.tokenizer) for text in in_context)
+            if fixed is None and not gazetteer
+            else with_fixed_tags(in_context, fixed, gazetteer, self.model.crf.constraints, self.tokenizer)
+        )
         return predict.stream(self.model, sentences, question=question, forward_tokens=forward_tokens)
 
     def threshold_for(self, decoding: Decoding | None = None, segment_threshold: float | None = None) -> float | None:
@@ -221,33 +226,6 @@ class Tagger:
     @property
     def _context(self) -> int:
         return self.model.encoder.config.context
-
-    def _sentences(
-        self,
-        texts: Iterable[TextInput],
-        fixed: FixedTags | Iterable[FixedTags | None] | None,
-        gazetteer: Gazetteer | None,
-    ) -> Iterator[Sentence]:
-        if fixed is None and gazetteer is None:
-            yield from (to_sentence(text, self.tokenizer) for text in texts)
-            return
-        if isinstance(fixed, Mapping):
-            raise DataError("fixed is a list with one entry a text, each {position: tag} or None; got one mapping")
-        known = iter(fixed) if fixed is not None else repeat(None)
-        number = 0
-        for number, text in enumerate(texts, start=1):
-            sentence = to_sentence(text, self.tokenizer)
-            try:
-                own = next(known)
-            except StopIteration:
-                raise DataError(
-                    f"fixed ends before text {number - 1}; give one entry a text, None where nothing is fixed"
-                ) from None
-            rules = self.model.crf.constraints
-            allowed = allowed_tags(rules, sentence.tokens, fixed=own, gazetteer=gazetteer)
-            yield replace(sentence, allowed=allowed)
-        if fixed is not None and any(True for _ in known):
-            raise DataError(f"fixed goes on after the last of {number} texts; give one entry a text, no more")
 
     def pipeline(self, texts: str | Sequence[str], *, aggregation_strategy: str = "simple") -> list[Any]:
         """Entities as a Hugging Face pipeline gives them: dicts for one text, a list of such lists for several."""
@@ -369,6 +347,47 @@ class Tagger:
         """Make probabilities hold: one temperature over the lattice, which changes no best path; in place."""
         return adaptation.calibrate(self, self._labelled(gold, scheme), scheme=self._gold_scheme(scheme))
 
+    def promise(
+        self,
+        gold: LabelledData,
+        miss_rate: float = 0.01,
+        *,
+        scheme: str | Scheme | None = None,
+        **options: Unpack[PromiseOptions],
+    ) -> Promise:
+        """A threshold at which on average at most this share of entities is missed; kept with the model, in place.
+
+        Give sentences that the tagger was not trained on. The promise is for texts drawn like them, and is void, an
+        error when used, once weights, transitions, temperature or tokenizer have changed.
+
+        Args:
+            gold: labelled data, as for `evaluate`.
+            miss_rate: the share that may be missed on average; at 0.01 at least 99 units with entities are needed.
+            scheme: the gold's scheme, if it is not the one the tagger answers in.
+            **options: `confidence`, `types`, `unit` and `loss`; see `maskedcrf.redaction.promise.PromiseOptions`.
+        """
+        from maskedcrf.redaction.promise import make_promise  # a layer above, of which this is only the door
+
+        sentences = self._labelled(gold, scheme)
+        return make_promise(self, sentences, scheme=self._gold_scheme(scheme), miss_rate=miss_rate, **options)
+
+    @overload
+    def redact(self, texts: str, **options: Unpack[RedactOptions]) -> Redaction: ...  # type: ignore[overload-overlap]
+    @overload
+    def redact(self, texts: Iterable[str], **options: Unpack[RedactOptions]) -> list[Redaction]: ...
+    def redact(self, texts: str | Iterable[str], **options: Unpack[RedactOptions]) -> Redaction | list[Redaction]:
+        """One text, or each of many, with its entities hidden; everything else is kept to the character.
+
+        Args:
+            texts: each a document of its own.
+            **options: `threshold` (the promised one if left out), `types` and `replace`; see
+                `maskedcrf.redaction.redactor.RedactOptions`.
+        """
+        from maskedcrf.redaction.redactor import Redactor
+
+        redactor = Redactor(self, **options)
+        return redactor.text(texts) if isinstance(texts, str) else list(redactor.texts(texts))
+
     def _labelled(self, data: LabelledData, scheme: str | Scheme | None) -> list[Sentence]:
         """Gold sentences in their documents; files are read as in training, whatever their format."""
         reading = {**self.record.settings.get("data", {}), "format": "auto"}
@@ -382,14 +401,3 @@ class Tagger:
         if isinstance(scheme, Scheme):
             return scheme
         return Scheme.get(scheme, delimiter=self.scheme.delimiter, prefix_last=self.scheme.prefix_last)
-
-
-def _gazetteer(names: Mapping[str, str] | None, tokenizer: Tokenizer) -> Gazetteer | None:
-    """Names are cut into tokens as raw text is, and by blanks as columns are: both forms are looked for."""
-    if not names:
-        return None
-    forms: dict[Sequence[str], str] = {}
-    for name, kind in names.items():
-        forms[tuple(token.text for token in tokenizer.tokens(name))] = kind
-        forms[tuple(name.split())] = kind
-    return Gazetteer({form: kind for form, kind in forms.items() if form})

@@ -1,0 +1,144 @@
+"""Redactor: texts and sentences with their entities hidden, and the list of what was hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, tee
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from maskedcrf.data.sentence import Sentence, with_context
+from maskedcrf.data.sentence_splitters import get_splitter
+from maskedcrf.data.texts import to_sentence
+from maskedcrf.errors import DataError, MaskedCRFError
+from maskedcrf.redaction.cover import Cover, TypeTags, stream_covers
+from maskedcrf.redaction.marks import Marks, Replace, require_replace
+from maskedcrf.redaction.promise import Promise, promise_of, require_valid
+
+if TYPE_CHECKING:
+    from maskedcrf.tagger.tagger import Tagger
+
+
+class RedactOptions(TypedDict, total=False):
+    """What `Tagger.redact` takes besides texts."""
+
+    threshold: float | None
+    """Hide what is at least this probable, without a promise; the promised threshold if left out."""
+    promise: Promise | None
+    """The one kept with the model if left out."""
+    types: Collection[str] | None
+    """Types to hide; those of the promise, or all the model's, if left out."""
+    replace: Replace
+    """"type" writes [PER], "name" [PER-1], "blank" as many blanks; or a function of type and text."""
+
+
+class Hidden(NamedTuple):
+    """An entity that was hidden: its place in the text as it was, and how probably it was one."""
+
+    start: int
+    end: int
+    type: str
+    probability: float
+    source: str = "model"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return self._asdict()
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """A text with its entities hidden; their places are those in the text as it was, in code points."""
+
+    text: str
+    hidden: tuple[Hidden, ...]
+
+
+class Redactor:
+    """A tagger with its threshold; the promise is checked once, here, so make it anew if the model changes."""
+
+    def __init__(
+        self,
+        tagger: Tagger,
+        *,
+        threshold: float | None = None,
+        promise: Promise | None = None,
+        types: Collection[str] | None = None,
+        replace: Replace = "type",
+    ) -> None:
+        if isinstance(types, str):
+            raise MaskedCRFError(f"types are a list of names: write [{types!r}]")
+        if threshold is not None and promise is not None:
+            raise MaskedCRFError("give a threshold or a promise, not both; a promise brings its own threshold")
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise MaskedCRFError(f"threshold is a probability from 0 to 1, got {threshold}")
+        require_replace(replace)
+        self.promise = promise
+        """What is promised of the answers; None with a threshold of one's own."""
+        if threshold is None and promise is None:
+            self.promise = promise_of(tagger, types)
+        elif promise is not None:
+            require_valid(promise, tagger, types)
+        self.threshold = self.promise.threshold if self.promise is not None else float(threshold or 0)
+        self.tagger = tagger
+        self.replace = replace
+        self.tags = TypeTags(tagger.model.crf.constraints, self.promise.types if self.promise is not None else types)
+        self._ranges = get_splitter(tagger.record.settings.get("data", {}).get("sentences", "line"))
+
+    def text(self, text: str) -> Redaction:
+        """One text, a document of its own."""
+        (redaction,) = self.texts([text])
+        return redaction
+
+    def texts(self, texts: Iterable[str]) -> Iterator[Redaction]:
+        """Each text, a document of its own, in order; read a buffer at a time."""
+        if isinstance(texts, str):
+            raise DataError("texts are strings in a list: write [text]")
+        given, kept = tee(map(_require_text, texts))
+        covers = self.covers(
+            sentence for number, text in enumerate(given) for sentence in self._sentences(text, number)
+        )
+        for text in kept:
+            ranges = self._ranges(text)
+            yield self._redact(text, ranges, list(islice(covers, len(ranges))), Marks(self.replace))
+
+    def covers(self, sentences: Iterable[Sentence]) -> Iterator[tuple[Sentence, Cover]]:
+        """Each sentence, read with the words around it in its document where the encoder wants them, and its cover."""
+        in_context = with_context(sentences, self.tagger.model.encoder.config.context)
+        given, kept = tee(in_context)
+        yield from zip(kept, stream_covers(self.tagger.model, given, self.tags), strict=True)
+
+    def hidden(self, cover: Cover) -> Iterator[Hidden]:
+        """What is hidden of a sentence, by its tokens."""
+        for start, end in cover.hidden(self.threshold):
+            kind, probability = cover.type_of(start, end)
+            yield Hidden(start, end, self.tags.names[kind], probability)
+
+    def _sentences(self, text: str, document: int) -> Iterator[Sentence]:
+        for start, end in self._ranges(text):
+            one = to_sentence(text[start:end], self.tagger.tokenizer)
+            yield Sentence(one.tokens, document=document, text=one.text, offsets=one.offsets, one_line=True)
+
+    def _redact(
+        self, text: str, ranges: Sequence[tuple[int, int]], covers: Sequence[tuple[Sentence, Cover]], marks: Marks
+    ) -> Redaction:
+        pieces: list[str] = []
+        found: list[Hidden] = []
+        at = 0
+        for (first, _), (sentence, cover) in zip(ranges, covers, strict=True):
+            assert sentence.offsets is not None, "cut from a text"
+            for each in self.hidden(cover):
+                # A tokenizer may give the same characters to two tokens: what is hidden once is not looked at again.
+                start = max(at, first + sentence.offsets[each.start][0])
+                end = first + max(after for _, after in sentence.offsets[each.start : each.end])
+                if start < end:
+                    pieces += [text[at:start], marks.mark(each.type, text[start:end])]
+                    found.append(each._replace(start=start, end=end))
+                    at = end
+        return Redaction("".join([*pieces, text[at:]]), tuple(found))
+
+
+def _require_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise DataError(f"a text to be redacted is a string; got a {type(text).__name__}")
+    return text
