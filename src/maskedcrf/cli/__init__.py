@@ -32,6 +32,7 @@ COMMANDS = {
     "serve": "answer over HTTP, with a page that shows the tag lattice",
     "tag": "tag many files (Parquet, JSON lines, columns) in parallel",
     "evaluate": "score predicted tags against gold tags, as conlleval does",
+    "redact": "hide entities in files, with a miss rate that was promised",
     "audit": "how many predicted segments, and how many errors, are illegal",
     "check": "which scheme a file follows, and every illegal transition in it",
     "convert": "rewrite tags from one scheme into another",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 from itertools import islice, tee
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.sentence_splitters import get_splitter
@@ -17,6 +18,9 @@ from maskedcrf.redaction.promise import Promise, promise_of, require_valid
 
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
+
+
+Answer = TypeVar("Answer")
 
 
 class RedactOptions(TypedDict, total=False):
@@ -52,6 +56,13 @@ class Redaction:
 
     text: str
     hidden: tuple[Hidden, ...]
+
+
+class Piece(NamedTuple, Generic[Answer]):
+    """Sentences that are tagged with others, and what is made of their covers."""
+
+    sentences: list[Sentence]
+    finish: Callable[[list[Cover]], Answer]
 
 
 class Redactor:
@@ -94,19 +105,30 @@ class Redactor:
         """Each text, a document of its own, in order; read a buffer at a time."""
         if isinstance(texts, str):
             raise DataError("texts are strings in a list: write [text]")
-        given, kept = tee(map(_require_text, texts))
-        covers = self.covers(
-            sentence for number, text in enumerate(given) for sentence in self._sentences(text, number)
-        )
-        for text in kept:
-            ranges = self._ranges(text)
-            yield self._redact(text, ranges, list(islice(covers, len(ranges))), Marks(self.replace))
+        return self.each(self.piece(text, Marks(self.replace), number) for number, text in enumerate(texts))
 
-    def covers(self, sentences: Iterable[Sentence]) -> Iterator[tuple[Sentence, Cover]]:
-        """Each sentence, read with the words around it in its document where the encoder wants them, and its cover."""
-        in_context = with_context(sentences, self.tagger.model.encoder.config.context)
-        given, kept = tee(in_context)
-        yield from zip(kept, stream_covers(self.tagger.model, given, self.tags), strict=True)
+    def piece(self, text: str, marks: Marks, document: int = 0) -> Piece[Redaction]:
+        """A text to be redacted; what has the same number as the text before it continues its document."""
+        if not isinstance(text, str):
+            raise DataError(f"a text to be redacted is a string; got a {type(text).__name__}")
+        ranges = self._ranges(text)
+        cut = (to_sentence(text[start:end], self.tagger.tokenizer) for start, end in ranges)
+        sentences = [with_fields(sentence, document=document, one_line=True) for sentence in cut]
+        starts = [start for start, _ in ranges]
+        return Piece(sentences, lambda covers: self._redact(text, starts, sentences, covers, marks))
+
+    def each(self, pieces: Iterable[Piece[Answer]]) -> Iterator[Answer]:
+        """What each piece becomes, in order, their sentences tagged together, a buffer at a time.
+
+        An encoder with a context reads a sentence with its neighbours in the document.
+        """
+        given, kept = tee(pieces)
+        in_context = with_context(
+            (sentence for piece in given for sentence in piece.sentences), self.tagger.model.encoder.config.context
+        )
+        covers = stream_covers(self.tagger.model, in_context, self.tags)
+        for piece in kept:
+            yield piece.finish(list(islice(covers, len(piece.sentences))))
 
     def hidden(self, cover: Cover) -> Iterator[Hidden]:
         """What is hidden of a sentence, by its tokens."""
@@ -114,31 +136,20 @@ class Redactor:
             kind, probability = cover.type_of(start, end)
             yield Hidden(start, end, self.tags.names[kind], probability)
 
-    def _sentences(self, text: str, document: int) -> Iterator[Sentence]:
-        for start, end in self._ranges(text):
-            one = to_sentence(text[start:end], self.tagger.tokenizer)
-            yield Sentence(one.tokens, document=document, text=one.text, offsets=one.offsets, one_line=True)
-
     def _redact(
-        self, text: str, ranges: Sequence[tuple[int, int]], covers: Sequence[tuple[Sentence, Cover]], marks: Marks
+        self, text: str, starts: Sequence[int], sentences: Sequence[Sentence], covers: Sequence[Cover], marks: Marks
     ) -> Redaction:
         pieces: list[str] = []
         found: list[Hidden] = []
         at = 0
-        for (first, _), (sentence, cover) in zip(ranges, covers, strict=True):
-            assert sentence.offsets is not None, "cut from a text"
+        for first, sentence, cover in zip(starts, sentences, covers, strict=True):
+            offsets = sentence.offsets or ()
             for each in self.hidden(cover):
                 # A tokenizer may give the same characters to two tokens: what is hidden once is not looked at again.
-                start = max(at, first + sentence.offsets[each.start][0])
-                end = first + max(after for _, after in sentence.offsets[each.start : each.end])
+                start = max(at, first + offsets[each.start][0])
+                end = first + max(after for _, after in offsets[each.start : each.end])
                 if start < end:
                     pieces += [text[at:start], marks.mark(each.type, text[start:end])]
                     found.append(each._replace(start=start, end=end))
                     at = end
         return Redaction("".join([*pieces, text[at:]]), tuple(found))
-
-
-def _require_text(text: object) -> str:
-    if not isinstance(text, str):
-        raise DataError(f"a text to be redacted is a string; got a {type(text).__name__}")
-    return text

@@ -254,14 +254,14 @@ class Tagger:
         """
         threshold = self.threshold_for(decoding, segment_threshold)
         gold_scheme = self._gold_scheme(scheme)
-        return score(self.model, self._labelled(data, scheme), gold_scheme=gold_scheme, segment_threshold=threshold)
+        return score(self.model, self.read_gold(data, scheme), gold_scheme=gold_scheme, segment_threshold=threshold)
 
     def choose_decoding(self, gold: LabelledData, *, scheme: str | Scheme | None = None) -> DecodingChoice:
         """Decode by path or by segments, whichever has the higher F1 on labelled sentences; in place.
 
         Give sentences that the tagger was not trained on, such as dev. Print what comes back for the two scores.
         """
-        sentences, gold_scheme = self._labelled(gold, scheme), self._gold_scheme(scheme)
+        sentences, gold_scheme = self.read_gold(gold, scheme), self._gold_scheme(scheme)
         choice = choose_decoding(self.model, sentences, gold_scheme=gold_scheme)
         self.decoding, self.segment_threshold = choice.decoding, choice.threshold
         settings = {**self.record.settings, "decoding": choice.to_json()}
@@ -338,14 +338,14 @@ class Tagger:
             seed: of the folds.
             progress: told after each batch how many sentences it had.
         """
-        sentences = self._labelled(gold, scheme)
+        sentences = self.read_gold(gold, scheme)
         return adaptation.fit_transitions(
             self, sentences, scheme=self._gold_scheme(scheme), folds=folds, seed=seed, progress=progress
         )
 
     def calibrate(self, gold: LabelledData, *, scheme: str | Scheme | None = None) -> Calibration:
         """Make probabilities hold: one temperature over the lattice, which changes no best path; in place."""
-        return adaptation.calibrate(self, self._labelled(gold, scheme), scheme=self._gold_scheme(scheme))
+        return adaptation.calibrate(self, self.read_gold(gold, scheme), scheme=self._gold_scheme(scheme))
 
     def promise(
         self,
@@ -368,7 +368,7 @@ class Tagger:
         """
         from maskedcrf.redaction.promise import make_promise  # a layer above, of which this is only the door
 
-        sentences = self._labelled(gold, scheme)
+        sentences = self.read_gold(gold, scheme)
         return make_promise(self, sentences, scheme=self._gold_scheme(scheme), miss_rate=miss_rate, **options)
 
     @overload
@@ -388,7 +388,7 @@ class Tagger:
         redactor = Redactor(self, **options)
         return redactor.text(texts) if isinstance(texts, str) else list(redactor.texts(texts))
 
-    def _labelled(self, data: LabelledData, scheme: str | Scheme | None) -> list[Sentence]:
+    def read_gold(self, data: LabelledData, scheme: str | Scheme | None = None) -> list[Sentence]:
         """Gold sentences in their documents; files are read as in training, whatever their format."""
         reading = {**self.record.settings.get("data", {}), "format": "auto"}
         found = read_labelled(data, self._gold_scheme(scheme), cut=self.tokenizer, **reading)
