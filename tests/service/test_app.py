@@ -15,10 +15,9 @@ import pytest
 import service_helpers
 from service_helpers import LEGAL, SCORES, TAGS, TEXT, asynchronous, build_tagger, connected
 
-from maskedcrf.service.app import PAGE, Service, _has_path, create_app
+from maskedcrf.service.app import PAGE, Service, create_app
 from maskedcrf.tagger.fixed_tags import allowed_tags
 from maskedcrf.tagger.tagger import Tagger
-from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 
 TOKENS = ["Ann", "Lee", "flew", "to", "Oslo", "."]
@@ -330,9 +329,3 @@ async def test_a_large_batch_is_checked_beside_the_event_loop(monkeypatch: pytes
         assert (await client.post("/tag/batch", json={"sentences": [FIXED] * 8})).status_code == 200
         assert threading.get_ident() not in threads
         assert len(threads) == 1
-
-
-def test_fixed_tags_that_no_sentence_may_end_with_leave_no_path() -> None:
-    rules = Constraints.from_scheme(["O", "B-X", "E-X"], "BIOES")
-    for fixed, has_path in (({0: "B-X"}, True), ({1: "B-X"}, False), ({0: "E-X"}, False), ({1: "E-X"}, True)):
-        assert _has_path(rules, allowed_tags(rules, ["a", "b"], fixed=fixed, gazetteer=None)) == has_path, fixed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 import warnings
 from collections.abc import Callable
@@ -239,6 +240,17 @@ def test_arrays_are_copied_and_cannot_be_written_to() -> None:
     assert rules.legal.all()
     with pytest.raises(ValueError, match="read-only"):
         rules.legal[0, 0] = False
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_has_path_is_true_where_listing_finds_one(length) -> None:
+    rules = Constraints.from_scheme(["O", "B-X", "E-X"], "BIOES")
+    for cells in itertools.product([False, True], repeat=3 * length):
+        allowed = np.array(cells).reshape(length, 3)
+        paths = itertools.product(range(3), repeat=length)
+        listed = any(allowed[range(length), path].all() and not rules.violations(path) for path in paths)
+        assert rules.has_path(allowed) == listed
+    assert rules.has_path(np.ones((0, 3), dtype=bool))
 
 
 def test_violations_give_position_and_both_tags() -> None:

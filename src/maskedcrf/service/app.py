@@ -32,8 +32,6 @@ from maskedcrf.tagger.fixed_tags import allowed_tags
 from maskedcrf.tagger.model import to_device
 from maskedcrf.tagger.predict import OutputOptions
 from maskedcrf.tagger.prediction import Prediction
-from maskedcrf.tags.constraints import Constraints
-from maskedcrf.tags.scheme import Bools
 
 PAGE = {
     "/": ("index.html", "text/html"),
@@ -87,7 +85,7 @@ class Service:
         rules = self.tagger.model.crf.constraints
         fixed = {int(position): tags for position, tags in given.fixed.items()}
         allowed = allowed_tags(rules, sentence.tokens, fixed=fixed, gazetteer=None)
-        if allowed is not None and not _has_path(rules, allowed):
+        if allowed is not None and not rules.has_path(allowed):
             raise HTTPException(422, "the fixed tags leave no legal path; free some of them")
         return replace(sentence, allowed=allowed)
 
@@ -279,14 +277,6 @@ def _weight(options: schemas.Options) -> int:
     if options.threshold is not None:
         return limits.THRESHOLD_WEIGHT
     return limits.RANKED_WEIGHT if options.nbest or options.probabilities else 1
-
-
-def _has_path(rules: Constraints, allowed: Bools) -> bool:
-    """Whether a legal path stays inside the `allowed` (T, D) tags."""
-    reached = rules.start & allowed[0]
-    for tags in allowed[1:]:
-        reached = rules.legal[reached].any(axis=0) & tags
-    return bool((reached & rules.end).any())
 
 
 @contextmanager

@@ -25,13 +25,16 @@ class Gazetteer:
 
     def __init__(self, names: Mapping[Sequence[str], str]) -> None:
         self._names = {tuple(name): kind for name, kind in names.items()}
-        self._longest = max(map(len, self._names), default=0)
+        self._sizes: dict[str, list[int]] = {}
+        """By first token, the lengths of names, the longest first."""
+        for size, first in sorted({(len(name), name[0]) for name in self._names if name}, reverse=True):
+            self._sizes.setdefault(first, []).append(size)
 
     def segments(self, tokens: Sequence[str]) -> list[Segment]:
         """Where its names occur, without overlap."""
         found, start = [], 0
         while start < len(tokens):
-            sizes = range(min(self._longest, len(tokens) - start), 0, -1)
+            sizes = (size for size in self._sizes.get(tokens[start], ()) if size <= len(tokens) - start)
             size = next((size for size in sizes if tuple(tokens[start : start + size]) in self._names), 0)
             if size:
                 name = tuple(tokens[start : start + size])

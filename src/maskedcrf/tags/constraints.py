@@ -203,6 +203,13 @@ class Constraints:
             found.append((len(ids), self.tags[ids[-1]], None))
         return found
 
+    def has_path(self, allowed: Bools) -> bool:
+        """Whether a legal path stays inside the `allowed` (T, D) tags."""
+        reached = self.start
+        for position, tags in enumerate(allowed):
+            reached = (self.legal[reached].any(axis=0) if position else reached) & tags
+        return not len(allowed) or bool((reached & self.end).any())
+
     def __len__(self) -> int:
         return len(self.tags)
 
