@@ -242,3 +242,33 @@ def test_a_void_promise_is_an_error(model, tmp_path, capsys):
     assert main(["redact", str(tmp_path / "model"), str(tmp_path / "in.txt"), "-o", str(tmp_path / "out")]) == 2
     assert "the promise was made for another model" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_rules_hide_what_they_find_and_the_ledger_says_which_found_it(model, tmp_path, capsys):
+    (tmp_path / "in.txt").write_text("mail ann@example.org , ref C-123456 by zzz\n", encoding="utf-8")
+    (tmp_path / "clients.txt").write_text("zzz\n", encoding="utf-8")
+    (tmp_path / "own.toml").write_text("[[patterns]]\nname='ref'\ntype='REF'\npattern='C-[0-9]{6}'\n", encoding="utf-8")
+    command = ["redact", model, str(tmp_path / "in.txt"), "--threshold", "1", "--ledger", str(tmp_path / "ledger")]
+    rules = ["--patterns", "builtin", "--patterns", str(tmp_path / "own.toml")]
+    assert main([*command, *rules, "--dictionary", f"PER={tmp_path / 'clients.txt'}"]) == 0
+    assert capsys.readouterr().out == "mail [EMAIL] , ref [REF] by [PER]\n"
+    entries = [json.loads(line) for line in (tmp_path / "ledger").read_text().splitlines()]
+    assert [entry["source"] for entry in entries] == ["pattern:email", "pattern:ref", "dictionary:clients.txt"]
+    assert [entry["probability"] for entry in entries] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--patterns", "bultin"], "bultin: No such file or directory; give a readable TOML or JSON file"),
+        (["--patterns", "builtin", "--patterns", "builtin"], "two patterns are called 'email'"),
+        (["--dictionary", "names.txt"], "names.txt: names of which type? Write TYPE=FILE"),
+        (["--dictionary", "PER=names.txt"], "names.txt: No such file or directory"),
+    ],
+)
+def test_rules_that_cannot_be_read_are_refused_in_one_line(model, arguments, message, tmp_path, capsys):
+    (tmp_path / "in.txt").write_text("ann\n")
+    assert main(["redact", model, str(tmp_path / "in.txt"), "-o", str(tmp_path / "out.txt"), *arguments]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert message in lines[-1]
+    assert not (tmp_path / "out.txt").exists()

@@ -11,15 +11,15 @@ import regex
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from maskedcrf.redaction.cover import TypeTags, stream_covers
-from maskedcrf.redaction.redactor import Redactor
 
 from maskedcrf import Constraints, MaskedCRF, Scheme
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import to_sentence
 from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import MaskedCRFError
+from maskedcrf.redaction.cover import TypeTags, stream_covers
 from maskedcrf.redaction.patterns import BUILTIN, Pattern
+from maskedcrf.redaction.redactor import Redactor
 from maskedcrf.redaction.rule_lattice import RuleCover, RuleLattice
 from maskedcrf.redaction.rules import Dictionary, Finding, RuleFinder, Rules, read_dictionary, settle
 from maskedcrf.tags.segments import segments

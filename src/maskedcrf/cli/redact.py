@@ -17,6 +17,7 @@ from maskedcrf.cli.options import DEVICE, AsJson, Comment, InputFormat
 if TYPE_CHECKING:
     from maskedcrf.redaction.files import Written
     from maskedcrf.redaction.redactor import Redactor
+    from maskedcrf.redaction.rules import Rules
     from maskedcrf.tagger import Tagger
 
 
@@ -70,6 +71,14 @@ def run(
     threshold: Annotated[
         float | None, typer.Option(help="Hide what is at least this probable, without a promise.")
     ] = None,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Option(help="Also hide what patterns find: builtin, or a TOML or JSON file; may be repeated."),
+    ] = None,
+    dictionary: Annotated[
+        list[str] | None,
+        typer.Option(help="Also hide the names of a file, one a line: PER=clients.txt; may be repeated."),
+    ] = None,
     replace: Annotated[
         ReplaceName, typer.Option(help="[PER]; [PER-1], the same for the same name in a document; or blanks.")
     ] = ReplaceName.type,
@@ -95,6 +104,7 @@ def run(
     Example:
       maskedcrf redact model --calibrate dev.conll --miss-rate 0.02
       maskedcrf redact model letters.txt -o redacted.txt --replace name --ledger hidden.jsonl
+      maskedcrf redact model letters.txt -o redacted.txt --patterns builtin --dictionary PER=clients.txt
       maskedcrf redact model --check test.conll
     """
     from maskedcrf.cli.streams import note, print_json
@@ -110,7 +120,7 @@ def run(
     chosen = types.split(",") if types else None
     if calibrate:
         _promise(tagger, model, calibrate, miss_rate, confidence=confidence, types=chosen, unit=unit, loss=loss)
-    redactor = _redactor(tagger, threshold, chosen, replace.value)
+    redactor = _redactor(tagger, threshold, chosen, replace.value, _rules(patterns or [], dictionary or []))
     summary = _summary(redactor)
     if files:
         hidden = _redact(redactor, files, output, ledger, ledger_text, (input_format, token_column, comment))
@@ -131,10 +141,17 @@ def _require_sense(*cases: tuple[object, str]) -> None:
             raise typer.BadParameter(message)
 
 
-def _redactor(tagger: Tagger, threshold: float | None, types: list[str] | None, replace: Any) -> Redactor:
+def _redactor(tagger: Tagger, threshold: float | None, types: list[str] | None, replace: Any, rules: Rules) -> Redactor:
     from maskedcrf.redaction.redactor import Redactor
 
-    return Redactor(tagger, threshold=threshold, types=types, replace=replace)
+    return Redactor(tagger, threshold=threshold, types=types, replace=replace, rules=rules)
+
+
+def _rules(patterns: list[str], dictionaries: list[str]) -> Rules:
+    from maskedcrf.redaction.rules import Rules
+
+    pairs = [name.partition("=") if "=" in name else ("", "", name) for name in dictionaries]
+    return Rules.read(patterns, [(kind, file) for kind, _, file in pairs])
 
 
 def _promise(tagger: Tagger, model: Path, gold: str, miss_rate: float, **options: Any) -> None:

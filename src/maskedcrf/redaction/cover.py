@@ -8,11 +8,12 @@ hides what a lower one left.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import next_buffer
@@ -30,6 +31,10 @@ from maskedcrf.tagger.predict import (
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Bools
 
+if TYPE_CHECKING:
+    from maskedcrf.redaction.rule_lattice import RuleCover
+    from maskedcrf.redaction.rules import Finding
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -43,6 +48,8 @@ class Cover(NamedTuple):
     """(T,): which of the chosen types it most probably has."""
     joined: Bools
     """(T,): whether it belongs to the segment or word of the token before it."""
+    findings: tuple[Finding, ...] = ()
+    """What rules beside the model found."""
 
     def hidden(self, threshold: float) -> list[tuple[int, int]]:
         """The runs of tokens to be hidden together, end exclusive."""
@@ -55,6 +62,12 @@ class Cover(NamedTuple):
         """The type and the score of a run's most probable token."""
         best = start + int(self.scores[start:end].argmax())
         return int(self.types[best]), float(self.scores[best])
+
+    def source_of(self, start: int, end: int) -> str:
+        """What found a run: a rule, the model, or both where a rule found only a part or made it likelier."""
+        inside = [each for each in self.findings if each.start < end and start < each.end]
+        certain = sum(each.end - each.start for each in inside if each.weight is None)
+        return "+".join(dict.fromkeys((["model"] if certain < end - start else []) + [each.source for each in inside]))
 
 
 NOTHING = Cover(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, bool))
@@ -79,20 +92,25 @@ class TypeTags:
 
 
 def stream_covers(
-    model: TaggerModel, sentences: Iterable[Sentence], tags: TypeTags, *, forward_tokens: int | None = None
+    model: TaggerModel,
+    sentences: Iterable[Sentence],
+    tags: TypeTags,
+    *,
+    rules: RuleCover | None = None,
+    forward_tokens: int | None = None,
 ) -> Iterator[Cover]:
     """The cover of each sentence, in order; memory holds one buffer of them, whatever their number."""
     limit = forward_tokens or default_forward_tokens(model)
     numbered = enumerate(sentences)
     while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
         covers = dict.fromkeys((number for number, _ in buffer), NOTHING)
-        covers |= _covers(model, [each for each in buffer if each[1].tokens], tags, limit)
+        covers |= _covers(model, [each for each in buffer if each[1].tokens], tags, rules, limit)
         yield from covers.values()
 
 
 @torch.inference_mode()
 def _covers(
-    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], tags: TypeTags, limit: int
+    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], tags: TypeTags, rules: RuleCover | None, limit: int
 ) -> dict[int, Cover]:
     covers: dict[int, Cover] = {}
     sentences = [sentence for _, sentence in numbered]
@@ -101,11 +119,18 @@ def _covers(
     ) as batches:
         for indices, emissions, mask in batches:
             chosen = [sentences[index] for index in indices]
-            allowed = allowed_of_batch(chosen, mask, len(model.crf.tags))
-            marginals = model.crf.marginals(emissions, mask, allowed=allowed)[mask].double().cpu().numpy()
-            found = covers_of(marginals, chosen, tags)
+            found = covers_of(marginals_of(model, chosen, emissions, mask), chosen, tags)
+            if rules is not None:
+                found = rules.add(found, chosen, emissions, mask)
             covers |= zip((numbered[index][0] for index in indices), found, strict=True)
     return covers
+
+
+def marginals_of(model: TaggerModel, sentences: Sequence[Sentence], emissions: Tensor, mask: Tensor) -> Floats:
+    """(N, D): the exact probability of each tag for each token, one sentence after the other."""
+    allowed = allowed_of_batch(sentences, mask, len(model.crf.tags))
+    marginals: Floats = model.crf.marginals(emissions, mask, allowed=allowed)[mask].double().cpu().numpy()
+    return marginals
 
 
 def covers_of(marginals: NDArray[np.float64], sentences: Sequence[Sentence], tags: TypeTags) -> list[Cover]:

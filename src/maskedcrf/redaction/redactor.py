@@ -15,6 +15,8 @@ from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.redaction.cover import Cover, TypeTags, stream_covers
 from maskedcrf.redaction.marks import Marks, Replace, require_replace
 from maskedcrf.redaction.promise import Promise, promise_of, require_valid
+from maskedcrf.redaction.rule_lattice import RuleCover
+from maskedcrf.redaction.rules import Rules
 
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
@@ -32,6 +34,8 @@ class RedactOptions(TypedDict, total=False):
     """The one kept with the model if left out."""
     types: Collection[str] | None
     """Types to hide; those of the promise, or all the model's, if left out."""
+    rules: Rules | None
+    """Patterns and dictionaries beside the model; what they find is hidden too."""
     replace: Replace
     """"type" writes [PER], "name" [PER-1], "blank" as many blanks; or a function of type and text."""
 
@@ -75,6 +79,7 @@ class Redactor:
         threshold: float | None = None,
         promise: Promise | None = None,
         types: Collection[str] | None = None,
+        rules: Rules | None = None,
         replace: Replace = "type",
     ) -> None:
         if isinstance(types, str):
@@ -94,6 +99,8 @@ class Redactor:
         self.tagger = tagger
         self.replace = replace
         self.tags = TypeTags(tagger.model.crf.constraints, self.promise.types if self.promise is not None else types)
+        self._rules = RuleCover(rules, tagger.model, self.tags) if rules else None
+        self._names = self._rules.names if self._rules is not None else self.tags.names
         self._ranges = get_splitter(tagger.record.settings.get("data", {}).get("sentences", "line"))
 
     def text(self, text: str) -> Redaction:
@@ -126,7 +133,7 @@ class Redactor:
         in_context = with_context(
             (sentence for piece in given for sentence in piece.sentences), self.tagger.model.encoder.config.context
         )
-        covers = stream_covers(self.tagger.model, in_context, self.tags)
+        covers = stream_covers(self.tagger.model, in_context, self.tags, rules=self._rules)
         for piece in kept:
             yield piece.finish(list(islice(covers, len(piece.sentences))))
 
@@ -134,7 +141,7 @@ class Redactor:
         """What is hidden of a sentence, by its tokens."""
         for start, end in cover.hidden(self.threshold):
             kind, probability = cover.type_of(start, end)
-            yield Hidden(start, end, self.tags.names[kind], probability)
+            yield Hidden(start, end, self._names[kind], probability, cover.source_of(start, end))
 
     def _redact(
         self, text: str, starts: Sequence[int], sentences: Sequence[Sentence], covers: Sequence[Cover], marks: Marks

@@ -118,7 +118,7 @@ class RuleLattice:
         return added
 
     def _tags_of(self, finding: Finding) -> Bools:
-        """(n, D): the tags by which these tokens lie within one segment of the type, or outside all for another type."""
+        """(n, D): the tags with which these tokens lie within one segment of the type; outside all for another type."""
         length = finding.end - finding.start
         if finding.type not in self._types:
             outside = self._of_type < 0

@@ -380,7 +380,7 @@ class Tagger:
 
         Args:
             texts: each a document of its own.
-            **options: `threshold` (the promised one if left out), `types` and `replace`; see
+            **options: `threshold` (the promised one if left out), `types`, `rules` and `replace`; see
                 `maskedcrf.redaction.redactor.RedactOptions`.
         """
         from maskedcrf.redaction.redactor import Redactor
