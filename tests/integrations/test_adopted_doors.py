@@ -65,7 +65,8 @@ def test_the_service_answers_with_the_best_legal_path(folder, expected):
 def test_bulk_tagging_writes_the_best_legal_path_of_every_row(folder, expected, tmp_path):
     given = tmp_path / "in.jsonl"
     given.write_text("".join(json.dumps({"id": n, "tokens": list(words)}) + "\n" for n, words in enumerate(SENTENCES)))
-    tagger, options = load_tagger(folder), Options(piece=200)
+    options = Options(piece=200)
+    tagger = load_tagger(folder, options)
     pieces = list(cut(str(given), "jsonl", options))
     assert len(pieces) > 1
     done = [tag(tagger, piece, path=str(given), form="jsonl", options=options) for piece in pieces]

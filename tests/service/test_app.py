@@ -329,3 +329,17 @@ async def test_a_large_batch_is_checked_beside_the_event_loop(monkeypatch: pytes
         assert (await client.post("/tag/batch", json={"sentences": [FIXED] * 8})).status_code == 200
         assert threading.get_ident() not in threads
         assert len(threads) == 1
+
+
+@asynchronous
+async def test_texts_are_split_as_the_model_splits_and_a_lattice_shows_one_sentence() -> None:
+    async with connected() as client:
+        answer = (await client.post("/tag", json={"text": "Ann\nLee flew to Oslo"})).json()
+        assert [each["text"] for each in answer["entities"]] == ["Ann", "Lee", "Oslo"]
+        refused = await client.post("/lattice", json={"text": "Ann\nLee flew to Oslo"})
+        assert (refused.status_code, refused.json()["message"]) == (
+            422,
+            "a lattice shows one sentence, and this text has 2",
+        )
+        fixed = {"text": "Ann\nLee", "fixed": {"1": "I-PER"}}
+        assert (await client.post("/tag", json=fixed)).status_code == 422

@@ -52,8 +52,13 @@ def tag(tagger: Tagger | OnnxTagger, piece: Piece, *, path: str, form: str, opti
     texts = [row.text for row in rows]
     if form == "conll" and tagger.first_character:
         texts = [[token[:1] for token in text] for text in texts]
+    too_long = [_refusal(tagger, text, options.longest) for text in texts]
+    answers = iter(
+        _answers(tagger, [text for text, refused in zip(texts, too_long, strict=True) if not refused], options)
+    )
     answered = []
-    for row, answer in zip(rows, _answers(tagger, texts, options), strict=True):
+    for row, refused in zip(rows, too_long, strict=True):
+        answer = refused or next(answers)
         if isinstance(answer, str):
             noted = FORMATS[form].shown(row.content)
             result.rejects.append({"file": path, "place": row.place, "reason": answer, "content": noted})
@@ -64,6 +69,18 @@ def tag(tagger: Tagger | OnnxTagger, piece: Piece, *, path: str, form: str, opti
     result.rejects.sort(key=lambda reject: reject["place"])
     result.content = FORMATS[form].written(piece, answered, options)
     return result
+
+
+def _refusal(tagger: Tagger | OnnxTagger, text: Text, longest: int) -> str | None:
+    """Why a text is set aside whose longest sentence has too many tokens."""
+    if len(text) <= longest:
+        return None
+    try:
+        sentences = tagger.tokenizer.by_sentence(text) if isinstance(text, str) else [text]
+    except MaskedCRFError as error:
+        return str(error)
+    size = max(map(len, sentences), default=0)
+    return f"{size} tokens; at most {longest} are tagged at a time, split it" if size > longest else None
 
 
 def _answers(tagger: Tagger | OnnxTagger, texts: Sequence[Text], options: Options) -> list[Prediction | str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maskedcrf.data.formats.values import require_strings
-from maskedcrf.data.tokenizers import cut_simple
 from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,6 +37,10 @@ class Options:
     """Tokens of the longest sentence that is tagged; a longer one could take a worker's memory."""
     piece: int = 1 << 17
     """Bytes of input that are tagged at a time."""
+    tokenizer: str | None = None
+    """Cuts texts into words in place of the model's own."""
+    sentences: str | None = None
+    """Cuts texts into sentences in place of the model's own splitter."""
     trusted: bool = False
     """Take any ONNX file, whatever its operators and its need of memory."""
 
@@ -84,10 +87,6 @@ def checked(value: Any, name: str, options: Options) -> Text:
     if not isinstance(value, str | list):
         raise DataError(f"row: {name} must be a list of strings or one string, got {type(value).__name__}")
     text = require_strings([value], name, "row")[0] if isinstance(value, str) else require_strings(value, name, "row")
-    if len(text) > options.longest:
-        size = len(cut_simple(text)) if isinstance(text, str) else len(text)
-        if size > options.longest:
-            raise DataError(f"row: {size} tokens; at most {options.longest} are tagged at a time, split it")
     return text
 
 

@@ -21,6 +21,7 @@ from maskedcrf.bulk.cluster import Cluster, connected, import_ray, knock, places
 from maskedcrf.bulk.formats import cut, tag
 from maskedcrf.bulk.output import COUNTS, Manifest, Source, Target, find_sources
 from maskedcrf.bulk.rows import Options, Piece
+from maskedcrf.data.tokenizers import change_tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError
 
 if TYPE_CHECKING:
@@ -98,20 +99,24 @@ def tag_files(
         yield tally
 
 
-def load_tagger(model: Path, device: str = "cpu", *, trusted: bool = False) -> Tagger | OnnxTagger:
+def load_tagger(model: Path, options: Options, device: str = "cpu") -> Tagger | OnnxTagger:
     """The tagger of a model folder or of an ONNX file, with one thread: there are as many workers as cores."""
+    tagger: Tagger | OnnxTagger
     if model.suffix == ".onnx":
         from maskedcrf.onnx.tagger import OnnxTagger
 
-        return OnnxTagger.load(model, threads=1, trusted=trusted)
-    from maskedcrf.tagger import Tagger
+        tagger = OnnxTagger.load(model, threads=1, trusted=options.trusted)
+    else:
+        from maskedcrf.tagger import Tagger
 
-    return Tagger.load(model, device=device)
+        tagger = Tagger.load(model, device=device)
+    change_tokenizer(tagger, options.tokenizer, options.sentences)
+    return tagger
 
 
 def _check(model: Path, options: Options) -> None:
     """Refuse here, before anything is started, what every worker would refuse."""
-    next(iter(load_tagger(model, trusted=options.trusted).stream(["a"], **options.question)))
+    next(iter(load_tagger(model, options).stream(["a"], **options.question)))
 
 
 def _made(model: Path, options: Options) -> dict[str, Any]:
@@ -231,7 +236,7 @@ class _Worker:
             import torch
 
             torch.set_num_threads(1)
-        self._tagger = load_tagger(Path(model), device, trusted=options.trusted)
+        self._tagger = load_tagger(Path(model), options, device)
         self._options = options
 
     def __call__(self, batch: Any) -> Iterator[Any]:

@@ -25,7 +25,19 @@ EntityColumn = Annotated[
 ]
 TokenizerName = Annotated[str, typer.Option(help="What cuts texts into words: unicode, simple, spacy:en, ...")]
 SentenceSplitter = Annotated[
-    str, typer.Option(help="What cuts texts into sentences: line, blank_line or spacy:LANGUAGE.")
+    str, typer.Option(help="What cuts texts into sentences: line, blank_line, spacy:LANGUAGE or none.")
+]
+OwnTokenizer = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer", help="What cuts texts into words in place of the model's own: unicode, MODULE:FUNCTION."
+    ),
+]
+OwnSplitter = Annotated[
+    str | None,
+    typer.Option(
+        "--sentences", help="What cuts texts into sentences: line, blank_line, spacy:LANGUAGE, none; else the model's."
+    ),
 ]
 DEVICE = "What the model runs on, such as cpu or cuda; auto is the GPU if there is one."
 Trust = Annotated[

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TextIO
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, Comment, DecodingChoice, DecodingName, Output, SegmentThreshold, Trust
+from maskedcrf.cli.options import (
+    DEVICE,
+    Comment,
+    DecodingChoice,
+    DecodingName,
+    Output,
+    OwnSplitter,
+    OwnTokenizer,
+    SegmentThreshold,
+    Trust,
+)
 from maskedcrf.cli.terminal import printable, standard_output
 
 if TYPE_CHECKING:
@@ -63,6 +73,8 @@ def run(
     ] = None,
     decoding: DecodingChoice = None,
     segment_threshold: SegmentThreshold = None,
+    tokenizer: OwnTokenizer = None,
+    sentences: OwnSplitter = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     trust: Trust = False,
     output: Output = "-",
@@ -84,6 +96,7 @@ def run(
     """
     from maskedcrf.cli.streams import note, written
     from maskedcrf.data.formats.conll import DocumentMark
+    from maskedcrf.data.tokenizers import change_tokenizer
 
     terminal = output == "-" and sys.stdout.isatty()
     shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
@@ -92,6 +105,7 @@ def run(
     if shape is OutputFormat.text and nbest:
         raise typer.BadParameter("marked text has no room for n-best paths: say --format jsonl")
     tagger = _tagger(model, device, trust=trust)
+    change_tokenizer(tagger, tokenizer, sentences)
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
     texts = (_words(given) for given in inputs if not isinstance(given, DocumentMark))
     asked: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
@@ -220,7 +234,7 @@ def _write(
         elif shape is OutputFormat.text:
             handle.write(_marked(answer, terminal=terminal) + "\n")
         elif answer.tokens:
-            write_conll([_with_tags(_words(given), answer)], handle)
+            write_conll(_with_tags(_words(given), answer).parts(), handle)
 
 
 def _with_fields(fields: dict[str, Any], answer: Prediction) -> dict[str, Any]:
@@ -236,7 +250,7 @@ def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:
     from maskedcrf.data.sentence import Sentence
 
     if isinstance(given, str) or not given.columns:
-        return Sentence(answer.tokens, answer.tags)
+        return Sentence(answer.tokens, answer.tags, breaks=answer.sentence.breaks)
     return replace(given, tags=answer.tags, columns=(*given.columns, answer.tags))
 
 

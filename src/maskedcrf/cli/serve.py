@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from maskedcrf.cli.options import DEVICE
+from maskedcrf.cli.options import DEVICE, OwnSplitter, OwnTokenizer
 
 
 def run(
@@ -17,6 +17,8 @@ def run(
         list[str] | None, typer.Option(help="A name the server answers to besides its own; may be repeated.")
     ] = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
+    tokenizer: OwnTokenizer = None,
+    sentences: OwnSplitter = None,
     deadline: Annotated[float, typer.Option(help="Seconds before a request is given up with 504.", min=0.1)] = 30.0,
     queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
     log: Annotated[bool, typer.Option("--log", help="One line a request on standard error; never its text.")] = False,
@@ -35,6 +37,7 @@ def run(
 
     from maskedcrf.cli import INTERRUPTED
     from maskedcrf.cli.streams import note
+    from maskedcrf.data.tokenizers import change_tokenizer
     from maskedcrf.errors import MissingExtraError
     from maskedcrf.tagger import Tagger
 
@@ -45,8 +48,10 @@ def run(
         raise MissingExtraError(f"serving needs {error.name}: pip install 'maskedcrf[serve]'") from error
     if log:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    tagger = Tagger.load(model, device=device)
+    change_tokenizer(tagger, tokenizer, sentences)
     serve(
-        Tagger.load(model, device=device),
+        tagger,
         host=host,
         port=port,
         hosts=name or (),

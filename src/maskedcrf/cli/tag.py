@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, AsJson, Comment, Trust
+from maskedcrf.cli.options import DEVICE, AsJson, Comment, OwnSplitter, OwnTokenizer, Trust
 from maskedcrf.files import SUFFIXES
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def run(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
     comment: Comment = None,
+    tokenizer: OwnTokenizer = None,
+    sentences: OwnSplitter = None,
     longest: Annotated[int, typer.Option(help="Longer sentences, in tokens, are set aside.", min=1)] = 50_000,
     temp_dir: Annotated[Path | None, typer.Option(help="Where Ray keeps its own files; else below /tmp.")] = None,
     trust: Trust = False,
@@ -85,7 +87,17 @@ def run(
         model,
         inputs,
         output=output,
-        options=Options(field, prefix, probabilities, token_column, comment, longest, trusted=trust),
+        options=Options(
+            field,
+            prefix,
+            probabilities,
+            token_column,
+            comment,
+            longest,
+            trusted=trust,
+            tokenizer=tokenizer,
+            sentences=sentences,
+        ),
         cluster=Cluster(address, workers, device.value, temp_dir),
         form=None if input_format is Form.auto else input_format.value,
         overwrite=overwrite,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, takewhile, tee
+from itertools import chain, islice, pairwise, takewhile, tee
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class Sentence:
     """Characters of each token in `text`, end exclusive."""
     context: Context = NO_CONTEXT
     """The words around it, once `with_context` has found them."""
+    breaks: tuple[int, ...] = ()
+    """Tokens at which a text's second sentence begins, its third and so on: each is tagged for itself."""
     one_line: bool = False
     """True if all tokens stand on one line, as in JSON lines and plain text."""
     allowed: Bools | None = field(default=None, compare=False, repr=False)
@@ -70,6 +72,26 @@ class Sentence:
     def with_first_characters(self) -> Sentence:
         """The same sentence, each token cut to its first character: Weibo's files write 口0 腔1 for 口腔."""
         return replace(self, tokens=tuple(token[:1] for token in self.tokens))
+
+    def parts(self, context: int = 0) -> Iterator[Sentence]:
+        """The sentences of a text, each with up to so many words of its neighbours; itself where it is one."""
+        if not self.breaks:
+            yield self
+            return
+        edges = pairwise((0, *self.breaks, len(self.tokens)))
+        pieces = (
+            replace(
+                self,
+                tokens=self.tokens[start:end],
+                tags=None if self.tags is None else self.tags[start:end],
+                columns=tuple([column[start:end] for column in self.columns]),
+                offsets=None if self.offsets is None else self.offsets[start:end],
+                allowed=None if self.allowed is None else self.allowed[start:end],
+                breaks=(),
+            )
+            for start, end in edges
+        )
+        yield from with_context(pieces, context)
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -14,7 +14,9 @@ _PARAGRAPH_END = re.compile(r"(?:[ \t]*(?:\r\n|[\n\r])){2,}|\u2029")
 
 
 def get_splitter(name: str) -> Callable[[str], Ranges]:
-    """The splitter of this name; whatever it is, a blank line ends a sentence."""
+    """The splitter of this name; a blank line ends a sentence for all of them but `none`."""
+    if not isinstance(name, str):
+        raise MaskedCRFError(f"a sentence splitter has a name, such as line; got {name!r:.40}")
     if name in SPLITTERS:
         return SPLITTERS[name]
     maker, _, language = name.partition(":")
@@ -37,6 +39,7 @@ def _split(ends: re.Pattern[str], text: str) -> Ranges:
 SPLITTERS: dict[str, Callable[[str], Ranges]] = {
     "line": partial(_split, _LINE_END),
     "blank_line": partial(_split, _PARAGRAPH_END),
+    "none": lambda text: [(0, len(text))],
 }
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, islice
+from typing import NamedTuple, TypeVar
 
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.tokenizers import Tokenizer
 from maskedcrf.errors import DataError
 
 TextInput = str | Sequence[str] | Sentence
@@ -16,8 +18,8 @@ MAX_CHARACTERS = 1 << 21
 """In one raw text, before it is cut into tokens."""
 
 
-def to_sentence(text: TextInput, tokenizer: Callable[[str], Sequence[tuple[int, int]]]) -> Sentence:
-    """Raw text is cut into tokens by the model's tokenizer; tokens are taken as they are, and so is a sentence."""
+def to_sentence(text: TextInput, tokenizer: Tokenizer) -> Sentence:
+    """Raw text is cut into sentences and tokens by the model's tokenizer; tokens, or a sentence, are taken as given."""
     if isinstance(text, Sentence):
         _require_at_most(len(text.tokens))
         return text
@@ -26,9 +28,11 @@ def to_sentence(text: TextInput, tokenizer: Callable[[str], Sequence[tuple[int, 
             raise DataError(
                 f"a text of more than {MAX_CHARACTERS:,} characters; cut it into several, at its paragraphs say"
             )
-        offsets = tuple(tokenizer(text))
+        sentences = tokenizer.by_sentence(text)
+        offsets = tuple(chain.from_iterable(sentences))
         _require_at_most(len(offsets))
-        return Sentence(tuple([text[start:end] for start, end in offsets]), text=text, offsets=offsets)
+        breaks = tuple(accumulate(map(len, sentences[:-1])))
+        return Sentence(tuple([text[start:end] for start, end in offsets]), text=text, offsets=offsets, breaks=breaks)
     tokens = tuple(islice(text, MAX_TOKENS + 1)) if isinstance(text, Iterable) else (None,)
     _require_at_most(len(tokens))
     if not all(isinstance(token, str) for token in tokens):
@@ -49,11 +53,29 @@ def require_list_of_texts(texts: object) -> None:
         )
 
 
-def next_buffer(numbered: Iterator[tuple[int, Sentence]], tokens: int) -> list[tuple[int, Sentence]]:
-    """The next sentences, of about so many tokens together; none at the end."""
-    taken: list[tuple[int, Sentence]] = []
-    for number, sentence in numbered:
-        taken.append((number, sentence))
+class Place(NamedTuple):
+    """A sentence's place in the stream: the number of its text, and its number in the text."""
+
+    text: int
+    part: int
+
+
+Numbered = tuple[Place, Sentence]
+Key = TypeVar("Key")
+
+
+def number_parts(texts: Iterable[Sentence], context: int) -> Iterator[Numbered]:
+    """The sentences of texts, each with the words around it in its text."""
+    for number, text in enumerate(texts):
+        for part, sentence in enumerate(text.parts(context)):
+            yield Place(number, part), sentence
+
+
+def next_buffer(placed: Iterator[tuple[Key, Sentence]], tokens: int) -> list[tuple[Key, Sentence]]:
+    """The next sentences, of about so many tokens together, each with its place; none at the end."""
+    taken: list[tuple[Key, Sentence]] = []
+    for place, sentence in placed:
+        taken.append((place, sentence))
         tokens -= len(sentence.tokens) + 1
         if tokens <= 0:
             break

@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import regex
 
 from maskedcrf.data.learned_tokenizer import Habits, cutter
 from maskedcrf.data.model_words import model_words
+from maskedcrf.data.sentence_splitters import SPLITTERS, get_splitter
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
 MODEL = "model"
@@ -48,10 +49,26 @@ class Tokenizer:
     cut: Callable[[str], Ranges] = field(compare=False)
     tables: Mapping[str, Any] = field(default_factory=dict)
     """What a learnt tokenizer knows beside its name."""
+    sentences: str = "line"
+    """What cuts a text into sentences before: `line`, `blank_line`, `spacy:LANGUAGE`, or `none`."""
+    split: Callable[[str], Ranges] = field(default=SPLITTERS["line"], compare=False)
+    """The same as a function."""
 
     def to_json(self) -> dict[str, Any]:
-        """Name and tables, as a model folder keeps them."""
-        return {"name": self.name, **self.tables}
+        """Name, tables and splitter, as a model folder keeps them."""
+        return {"name": self.name, **self.tables, "sentences": self.sentences}
+
+    def with_sentences(self, name: str) -> Tokenizer:
+        """The same words, and sentences by the splitter of this name."""
+        return replace(self, sentences=name, split=get_splitter(name))
+
+    def by_sentence(self, text: str) -> list[Ranges]:
+        """Where the tokens of each sentence begin and end in the text; sentences without tokens are left out."""
+        ranges = self.split(text)
+        if ranges == [(0, len(text))]:
+            return [self.cut(text)]
+        found = [[(start + a, start + b) for a, b in self.cut(text[start:end])] for start, end in ranges]
+        return [tokens for tokens in found if tokens]
 
     def __call__(self, text: str) -> Ranges:
         """Where tokens begin and end, in order; blanks belong to none."""
@@ -71,8 +88,15 @@ def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True, piece
     so that a model folder may not: `trusted=False` gives a tokenizer that refuses to cut until you name it yourself. A
     mapping is what `Tokenizer.to_json` gives.
     """
-    name, tables = (given, {}) if isinstance(given, str) else (given.get("name"), {**given})
-    tables.pop("name", None)
+    if not isinstance(given, str):
+        name, sentences = given.get("name"), given.get("sentences", "line")
+        tables = {key: value for key, value in given.items() if key not in ("name", "sentences")}
+        found = _named(name, tables, trusted=trusted, pieces=pieces)
+        return found if sentences == "line" else found.with_sentences(sentences)
+    return _named(given, {}, trusted=trusted, pieces=pieces)
+
+
+def _named(name: Any, tables: Mapping[str, Any], *, trusted: bool, pieces: Any) -> Tokenizer:
     if not isinstance(name, str):
         raise MaskedCRFError(f"a tokenizer has a name, such as unicode; got {name!r:.40}")
     if name == MODEL:
@@ -90,6 +114,18 @@ def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True, piece
         return Tokenizer(name, _own(maker, rest))
     known = ", ".join(TOKENIZERS)
     raise MaskedCRFError(f"unknown tokenizer {name!r}; known are {known}, spacy:LANGUAGE and module:function")
+
+
+class HasTokenizer(Protocol):
+    """A tagger, of a model folder or an ONNX file."""
+
+    tokenizer: Tokenizer
+
+
+def change_tokenizer(tagger: HasTokenizer, tokenizer: str | None, sentences: str | None) -> None:
+    """Cut raw text in another way than the model's own; None leaves it."""
+    chosen = get_tokenizer(tokenizer) if tokenizer else tagger.tokenizer
+    tagger.tokenizer = chosen.with_sentences(sentences or tagger.tokenizer.sentences)
 
 
 def _without_pieces(text: str) -> Ranges:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
+from itertools import chain, tee
 from pathlib import Path
 from typing import Any, NamedTuple, overload
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, with_context
-from maskedcrf.data.texts import TextInput, next_buffer, require_list_of_texts, to_sentence
+from maskedcrf.data.texts import Numbered, TextInput, next_buffer, number_parts, require_list_of_texts, to_sentence
 from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.onnx import file
@@ -25,7 +25,7 @@ from maskedcrf.onnx.graph_check import GraphError, check_graph, digest_rules
 from maskedcrf.onnx.protobuf import DamagedError
 from maskedcrf.onnx.session import TRY_SECONDS, open_session, run_within
 from maskedcrf.tagger.fixed_tags import FixedTags
-from maskedcrf.tagger.prediction import Prediction, RankedPath
+from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.segments import encode, read_paths
 
@@ -131,14 +131,19 @@ class OnnxTagger:
         require_list_of_texts(texts)
         limit = forward_tokens or FORWARD_TOKENS
         sentences = with_context(texts, self._features.context)
-        numbered = enumerate(to_sentence(text, self.tokenizer) for text in sentences)
+        read, kept = tee(to_sentence(text, self.tokenizer) for text in sentences)
+        numbered = number_parts(read, self._features.context)
+        return join_by_text(kept, self._answer_parts(numbered, limit, ranked=bool(nbest)))
+
+    def _answer_parts(self, numbered: Iterator[Numbered], limit: int, *, ranked: bool) -> Iterator[Prediction]:
+        """A prediction for each sentence, in order, a buffer at a time."""
         while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
             lengths = self._features.compute_lengths([sentence for _, sentence in buffer])
             batches = prediction_batches(lengths, size=MAX_BATCH_SENTENCES, tokens=limit, similar=MIN_LENGTH_RATIO)
             chosen = [[buffer[place] for place in batch] for batch in batches]
             # One text is not worth a thread.
             each = self._pool.map if len(batches) > 1 else map
-            found = each(partial(self._answers, ranked=bool(nbest)), chosen)
+            found = each(partial(self._answers, ranked=ranked), chosen)
             answers = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
             yield from (answers[place] for place in range(len(buffer)))
 
@@ -170,17 +175,17 @@ class OnnxTagger:
             raise OnnxFileError("its inputs and outputs are not those of a maskedcrf model; export it again")
         self.paths([example, Sentence(("a", "b"))], seconds=TRY_SECONDS)
 
-    def _answers(self, numbered: Sequence[tuple[int, Sentence]], *, ranked: bool) -> list[Prediction]:
+    def _answers(self, numbered: Sequence[Numbered], *, ranked: bool) -> list[Prediction]:
         full = [(number, sentence) for number, sentence in numbered if sentence.tokens]
         found = iter(self._full_answers(full, ranked=ranked) if full else ())
         return [next(found) if sentence.tokens else Prediction(sentence, (), ()) for _, sentence in numbered]
 
-    def _full_answers(self, numbered: Sequence[tuple[int, Sentence]], *, ranked: bool) -> Iterator[Prediction]:
+    def _full_answers(self, numbered: Sequence[Numbered], *, ranked: bool) -> Iterator[Prediction]:
         sentences = [sentence for _, sentence in numbered]
         found = self.paths(sentences)
-        for (number, _), share in zip(numbered, found.log_probability.tolist(), strict=True):
+        for (place, _), share in zip(numbered, found.log_probability.tolist(), strict=True):
             if share == -np.inf:
-                raise IllegalPathError(f"input {number} (counted from 0): no legal path has its length")
+                raise IllegalPathError(f"input {place.text} (counted from 0): no legal path has its length")
         paths = [row[: len(sentence.tokens)] for sentence, row in zip(sentences, found.tags.tolist(), strict=True)]
         segments = read_paths(paths, self.tags, self.scheme)
         shares = np.exp(found.log_probability, dtype=np.float64).tolist()

@@ -9,7 +9,6 @@ from itertools import islice, tee
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypedDict, TypeVar
 
 from maskedcrf.data.sentence import Sentence, with_context
-from maskedcrf.data.sentence_splitters import get_splitter
 from maskedcrf.data.texts import to_sentence
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.redaction.cover import Cover, TypeTags, stream_covers
@@ -101,7 +100,7 @@ class Redactor:
         self.tags = TypeTags(tagger.model.crf.constraints, self.promise.types if self.promise is not None else types)
         self._rules = RuleCover(rules, tagger.model, self.tags) if rules else None
         self._names = self._rules.names if self._rules is not None else self.tags.names
-        self._ranges = get_splitter(tagger.record.settings.get("data", {}).get("sentences", "line"))
+        self._split, self._words = tagger.tokenizer.split, tagger.tokenizer.with_sentences("none")
 
     def text(self, text: str) -> Redaction:
         """One text, a document of its own."""
@@ -118,8 +117,8 @@ class Redactor:
         """A text to be redacted; what has the same number as the text before it continues its document."""
         if not isinstance(text, str):
             raise DataError(f"a text to be redacted is a string; got a {type(text).__name__}")
-        ranges = self._ranges(text)
-        cut = (to_sentence(text[start:end], self.tagger.tokenizer) for start, end in ranges)
+        ranges = self._split(text)
+        cut = (to_sentence(text[start:end], self._words) for start, end in ranges)
         sentences = [with_fields(sentence, document=document, one_line=True) for sentence in cut]
         starts = [start for start, _ in ranges]
         return Piece(sentences, lambda covers: self._redact(text, starts, sentences, covers, marks))

@@ -85,9 +85,10 @@ class Service:
         rules = self.tagger.model.crf.constraints
         fixed = {int(position): tags for position, tags in given.fixed.items()}
         allowed = allowed_tags(rules, sentence.tokens, fixed=fixed, gazetteer=None)
-        if allowed is not None and not rules.has_path(allowed):
+        narrowed = replace(sentence, allowed=allowed)
+        if not all(part.allowed is None or rules.has_path(part.allowed) for part in narrowed.parts()):
             raise HTTPException(422, "the fixed tags leave no legal path; free some of them")
-        return replace(sentence, allowed=allowed)
+        return narrowed
 
     def question(self, options: schemas.Options) -> OutputOptions:
         """What is asked beside the tags."""
@@ -202,6 +203,8 @@ def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
     ) -> list[bytes]:
         batcher.require_ok()
         sentences = await _off_the_loop(partial(service.sentences, given, most), _work_of(given))
+        if isinstance(question, LatticeQuestion) and sentences[0].breaks:
+            raise HTTPException(422, f"a lattice shows one sentence, and this text has {len(sentences[0].breaks) + 1}")
         return await cancel_on_disconnect(client, batcher.submit(question, sentences, weight=weight))
 
     async def submit_tagging(

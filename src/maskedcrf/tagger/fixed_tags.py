@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import pairwise, repeat
 
 import numpy as np
 
@@ -44,29 +44,44 @@ class Gazetteer:
 
 
 def allowed_tags(
-    constraints: Constraints, tokens: Sequence[str], *, fixed: FixedTags | None, gazetteer: Gazetteer | None
+    constraints: Constraints,
+    tokens: Sequence[str],
+    *,
+    fixed: FixedTags | None,
+    gazetteer: Gazetteer | None,
+    breaks: Sequence[int] = (),
 ) -> Bools | None:
-    """(T, D): True where a tag may stand; None where nothing is narrowed. What the user fixes wins."""
-    known = gazetteer.segments(tokens) if gazetteer else []
-    if not known and not fixed:
+    """(T, D): True where a tag may stand; None where nothing is narrowed. What the user fixes wins.
+
+    No name of the gazetteer crosses a break, where a sentence begins.
+    """
+    edges = list(pairwise((0, *breaks, len(tokens)))) if gazetteer else []
+    known = [gazetteer.segments(tokens[first:last]) for first, last in edges] if gazetteer else []
+    if not any(known) and not fixed:
         return None
     cells = np.ones((len(tokens), len(constraints)), dtype=bool)
     index = {tag: number for number, tag in enumerate(constraints.tags)}
-    kept = [segment for segment in known if not any(at in (fixed or {}) for at in range(segment.start, segment.end))]
-    if kept:
-        _fix_gazetteer_segments(cells, kept, constraints, index)
-    for position, tags in (fixed or {}).items():
+    for (first, last), names in zip(edges, known, strict=True):
+        kept = [each for each in names if not any(first + at in (fixed or {}) for at in range(each.start, each.end))]
+        if kept:
+            _fix_gazetteer_segments(cells[first:last], kept, constraints, index)
+    _fix_users_tags(cells, fixed or {}, index)
+    return cells
+
+
+def _fix_users_tags(cells: Bools, fixed: FixedTags, index: Mapping[str, int]) -> None:
+    """Only these tags at their positions."""
+    for position, tags in fixed.items():
         if not isinstance(position, int | np.integer) or not isinstance(tags, Collection):
             raise DataError(f"fixed is {{token position: tag or tags}}, {{0: 'O'}} say; got {{{position!r}: {tags!r}}}")
-        if not 0 <= position < len(tokens):
-            raise DataError(f"a tag is fixed at position {position} of {len(tokens)} tokens; positions begin at 0")
+        if not 0 <= position < len(cells):
+            raise DataError(f"a tag is fixed at position {position} of {len(cells)} tokens; positions begin at 0")
         chosen = [tags] if isinstance(tags, str) else list(tags)
         for tag in chosen:
             if tag not in index:
                 raise DataError(f"{tag!r} cannot be fixed: it is not one of the model's tags {', '.join(index)}")
         cells[position] = False
         cells[position, [index[tag] for tag in chosen]] = True
-    return cells
 
 
 def with_fixed_tags(
@@ -90,7 +105,8 @@ def with_fixed_tags(
             raise DataError(
                 f"fixed ends before text {number - 1}; give one entry a text, None where nothing is fixed"
             ) from None
-        yield replace(sentence, allowed=allowed_tags(constraints, sentence.tokens, fixed=own, gazetteer=gazetteer))
+        allowed = allowed_tags(constraints, sentence.tokens, fixed=own, gazetteer=gazetteer, breaks=sentence.breaks)
+        yield replace(sentence, allowed=allowed)
     if fixed is not None and any(True for _ in known):
         raise DataError(f"fixed goes on after the last of {number} texts; give one entry a text, no more")
 

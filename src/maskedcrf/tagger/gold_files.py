@@ -36,7 +36,8 @@ def stream_gold(
     """
     trained: dict[str, Any] = getattr(getattr(tagger, "record", None), "settings", {}).get("data", {})
     options = {**trained, **{name: value for name, value in reading.items() if value is not None}}
-    options |= {"first_character": tagger.first_character, "tokenizer": tagger.tokenizer}
+    cut = tagger.tokenizer
+    options |= {"first_character": tagger.first_character, "tokenizer": cut, "sentences": cut.sentences}
     options |= {"scheme": scheme, "report": report}
     for name in files:
         found = reading.get("format") or find_format(name)

@@ -65,8 +65,10 @@ class TaggerModel(nn.Module):
 
     def use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Cut raw text with this tokenizer; the one named `model` cuts as the encoder's own does."""
-        own = tokenizer.name == MODEL
-        self.tokenizer = get_tokenizer(MODEL, pieces=self.encoder.piece_tokenizer) if own else tokenizer
+        if tokenizer.name == MODEL:
+            own = get_tokenizer(MODEL, pieces=self.encoder.piece_tokenizer)
+            tokenizer = own.with_sentences(tokenizer.sentences)
+        self.tokenizer = tokenizer
 
     def forward(self, features: Features, tags: Tensor) -> Tensor:
         """(B,): the loss of each sentence, given its gold tag ids (B, T)."""

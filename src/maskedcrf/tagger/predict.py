@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, repeat
+from itertools import chain, islice, repeat, tee
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +14,11 @@ from torch import Tensor
 from maskedcrf.crf.segment_choice import require_threshold
 from maskedcrf.crf.span_search import SpanPruner
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.data.texts import next_buffer
+from maskedcrf.data.texts import Numbered, Place, next_buffer, number_parts
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
-from maskedcrf.tagger.prediction import Prediction, RankedPath
+from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, encode, read_paths
 
@@ -66,14 +66,19 @@ class OutputOptions:
 def stream(
     model: TaggerModel, sentences: Iterable[Sentence], *, question: OutputOptions, forward_tokens: int | None = None
 ) -> Iterator[Prediction]:
-    """A prediction for each sentence, in order; memory holds one buffer of them, whatever their number."""
+    """A prediction for each text, in order; memory holds one buffer of their sentences, whatever their number."""
     limit = forward_tokens or default_forward_tokens(model)
-    numbered = enumerate(sentences)
-    while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
-        answers = {number: Prediction(sentence, (), ()) for number, sentence in buffer}
-        full = [(number, sentence) for number, sentence in buffer if sentence.tokens]
-        answers |= _answers(model, full, question, limit=limit)
-        yield from (answers.pop(number) for number, _ in buffer)
+    read, texts = tee(sentences)
+    numbered = number_parts(read, model.encoder.config.context)
+
+    def answer_parts() -> Iterator[Prediction]:
+        while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
+            answers = {place: Prediction(sentence, (), ()) for place, sentence in buffer}
+            full = [(place, sentence) for place, sentence in buffer if sentence.tokens]
+            answers |= _answers(model, full, question, limit=limit)
+            yield from (answers.pop(place) for place, _ in buffer)
+
+    return join_by_text(texts, answer_parts())
 
 
 def default_forward_tokens(model: TaggerModel) -> int:
@@ -85,10 +90,10 @@ def default_forward_tokens(model: TaggerModel) -> int:
 
 @torch.inference_mode()
 def _answers(
-    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], question: OutputOptions, *, limit: int
-) -> dict[int, Prediction]:
-    """Predictions for sentences that have tokens, by their number."""
-    answers: dict[int, Prediction] = {}
+    model: TaggerModel, numbered: Sequence[Numbered], question: OutputOptions, *, limit: int
+) -> dict[Place, Prediction]:
+    """Predictions for sentences that have tokens, by their place."""
+    answers: dict[Place, Prediction] = {}
     sentences = [sentence for _, sentence in numbered]
     with compute_emissions(
         model, sentences, size=MAX_BATCH_SENTENCES, tokens=limit, similar=MIN_LENGTH_RATIO
@@ -97,7 +102,7 @@ def _answers(
             chosen = [numbered[index] for index in indices]
             allowed = allowed_of_batch([sentence for _, sentence in chosen], mask, len(model.crf.tags))
             found = _predict_batch(model, chosen, _BatchScores(emissions, mask, allowed), question)
-            answers |= zip((number for number, _ in chosen), found, strict=True)
+            answers |= zip((place for place, _ in chosen), found, strict=True)
     return answers
 
 
@@ -113,14 +118,14 @@ class _BatchScores(NamedTuple):
 
 
 def _predict_batch(
-    model: TaggerModel, numbered: Sequence[tuple[int, Sentence]], lattice: _BatchScores, question: OutputOptions
+    model: TaggerModel, numbered: Sequence[Numbered], lattice: _BatchScores, question: OutputOptions
 ) -> list[Prediction]:
-    """Predictions for one batch; a sentence that cannot be answered is named by its number."""
+    """Predictions for one batch; a sentence that cannot be answered is named by the number of its text."""
     try:
         return _predictions(model, [sentence for _, sentence in numbered], lattice, question)
     except IllegalPathError as error:
         if len(numbered) == 1:
-            raise IllegalPathError(f"input {numbered[0][0]} (counted from 0): {error}") from error
+            raise IllegalPathError(f"input {numbered[0][0].text} (counted from 0): {error}") from error
         alone = (_predict_batch(model, [one], lattice.row(row), question) for row, one in enumerate(numbered))
         return list(chain.from_iterable(alone))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nlargest
+from itertools import islice
 from typing import Any, NamedTuple
 
 from maskedcrf.data.sentence import Sentence
@@ -113,3 +115,29 @@ class Prediction:
             }
             for entity in self.entities
         ]
+
+
+def join_by_text(texts: Iterable[Sentence], answers: Iterator[Prediction]) -> Iterator[Prediction]:
+    """A prediction for each text, from those of its sentences as they come."""
+    for text in texts:
+        parts = list(islice(answers, len(text.breaks) + 1))
+        yield _join(text, parts) if text.breaks else parts[0]
+
+
+def _join(text: Sentence, parts: Sequence[Prediction]) -> Prediction:
+    """Sentences do not depend on each other: the probability of a path of the text is the product of theirs."""
+    firsts = (0, *text.breaks)
+    segments = [
+        segment._replace(start=segment.start + first, end=segment.end + first)
+        for first, part in zip(firsts, parts, strict=True)
+        for segment in part.segments
+    ]
+    shares = [share for part in parts for share in part.probabilities or ()]
+    ranked = parts[0].nbest
+    for part in parts[1:]:
+        pairs = (
+            RankedPath(one.tags + two.tags, one.probability * two.probability) for one in ranked for two in part.nbest
+        )
+        ranked = tuple(nlargest(max(len(ranked), len(part.nbest)), pairs, key=lambda path: path.probability))
+    tags = tuple(tag for part in parts for tag in part.tags)
+    return Prediction(text, tags, tuple(segments), None if parts[0].probabilities is None else tuple(shares), ranked)

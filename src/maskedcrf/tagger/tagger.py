@@ -112,7 +112,7 @@ class Tagger:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """What cuts raw text into words; saved with the model."""
+        """What cuts raw text into words, and before that into sentences; saved with the model."""
         return self.model.tokenizer
 
     @tokenizer.setter
@@ -390,7 +390,7 @@ class Tagger:
 
     def read_gold(self, data: LabelledData, scheme: str | Scheme | None = None) -> list[Sentence]:
         """Gold sentences in their documents; files are read as in training, whatever their format."""
-        reading = {**self.record.settings.get("data", {}), "format": "auto"}
+        reading = {**self.record.settings.get("data", {}), "format": "auto", "sentences": self.tokenizer.sentences}
         found = read_labelled(data, self._gold_scheme(scheme), cut=self.tokenizer, **reading)
         return list(with_context(found, self._context))
 

@@ -91,7 +91,7 @@ def build_corpus(
             for row, sentence in zip(found, sentences, strict=True)
         ],
         tags=tags,
-        tokenizer=reader.choice.tokenizer,
+        tokenizer=reader.choice.tokenizer.with_sentences(settings.data.sentences),
         dev=dev_sentences,
         test=test_sentences,
         summary=summary,

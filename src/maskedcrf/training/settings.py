@@ -100,7 +100,7 @@ class DataSettings(_Frozen):
     """What cuts raw text into words, saved with the model: `unicode`, `simple`, `whitespace`, `characters`, `learned`
     from the tokens, `spacy:LANGUAGE`, or `module:function` of yours; `auto` takes what agrees best with the data."""
     sentences: str = "line"
-    """What cuts texts into sentences: `line`, `blank_line` or `spacy:LANGUAGE`."""
+    """What cuts texts into sentences, saved with the model: `line`, `blank_line`, `spacy:LANGUAGE` or `none`."""
     misfits: Misfits = "error"
     """Spans that begin or end inside a token: `error`, `snap` outwards to whole tokens, or `drop`."""
     overlaps: Overlaps = "error"
