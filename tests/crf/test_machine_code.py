@@ -9,12 +9,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
+from numba.core import event
 
+from maskedcrf import MaskedCRF
 from maskedcrf.cli import main
-from maskedcrf.crf import cpu, machine_code
+from maskedcrf.crf import machine_code
+from maskedcrf.crf.layer import Reduction
 
 DECODED = """
 import torch
@@ -115,24 +119,34 @@ def test_it_is_kept_where_the_platform_keeps_caches(
     assert machine_code.cache_folder().parent == Path(folder).expanduser()
 
 
-def test_warm_up_leaves_nothing_to_compile(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warm_up_leaves_nothing_to_compile_for_any_method(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["warm-up", "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["folder"] == str(machine_code.FOLDER)
-    kernels = cpu.sums.sum_paths, cpu.paths.best_paths, cpu.paths.k_best_paths, cpu.paths.draw_paths
-    compiled = [len(kernel.signatures) for kernel in (*kernels, cpu.segments.sum_segments)]
-    assert min(compiled) == 1
-    for dtype in (torch.float32, torch.float64):
-        emissions, mask = torch.zeros(1, 3, 4, dtype=dtype), torch.ones(1, 3, dtype=torch.bool)
-        parameters = [torch.zeros(*shape, dtype=dtype) for shape in ((4, 4), (4,), (4,))]
-        losses, saved = cpu.forward(emissions, None, mask, *parameters)
-        cpu.backward(losses, saved, emissions, None, mask, *parameters)
-        cpu.entropy(emissions, mask, *parameters)
-        cpu.viterbi(emissions.expand(3, 3, 4).transpose(0, 1), mask.expand(3, 3), *parameters)
-        cpu.nbest(emissions, mask, *parameters, 3)
-        cpu.sample(emissions, mask, *parameters, torch.rand(1, 2, 3))
-        cpu.likely_spans(emissions, mask, *parameters, torch.ones(2, 4).bool(), torch.zeros(4, 4).bool())
-    assert [len(kernel.signatures) for kernel in (*kernels, cpu.segments.sum_segments)] == compiled
+    assert json.loads(capsys.readouterr().out)["folder"] == str(machine_code.FOLDER)
+    with event.install_recorder("numba:compile") as compiled:
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            crf = MaskedCRF(["O", "B-X", "I-X", "B-Y", "I-Y"], "BIO").to(torch.float64 if dtype.itemsize == 8 else None)
+            timely = torch.zeros(4, 3, 5, dtype=dtype)
+            for emissions in (timely, timely.transpose(0, 1)):
+                _ask_everything(crf, emissions, torch.ones(1, emissions.shape[1]).bool().expand(emissions.shape[:2]))
+    assert [each for each in compiled.buffer] == []
+
+
+def _ask_everything(crf: MaskedCRF, emissions: torch.Tensor, mask: torch.Tensor) -> None:
+    emissions, tags = emissions.clone().requires_grad_(), torch.zeros_like(mask, dtype=torch.long)
+    allowed = torch.ones(emissions.shape, dtype=torch.bool)
+    for reduction in get_args(Reduction):
+        crf(emissions, tags, mask, reduction=reduction).sum().backward()
+    crf.partial_loss(emissions, allowed, mask).backward()
+    crf.log_prob(emissions, tags, mask)
+    for ask in (crf.log_partition, crf.marginals, crf.entropy, crf.illegal_mass, crf.decode, crf.decode_tensor):
+        ask(emissions, mask, allowed=allowed)
+        with torch.no_grad():
+            ask(emissions)
+    crf.nbest(emissions, mask, k=3)
+    crf.sample(emissions, mask, n=2)
+    crf.span_probability(emissions, [[(0, 2, "X"), (1, 2, "Y")]] * len(mask), mask)
+    for threshold in (0.0, 0.5):
+        crf.decode_segments(emissions, mask, threshold)
 
 
 def test_warm_up_says_where_it_cannot_keep_anything(

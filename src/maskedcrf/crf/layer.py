@@ -301,9 +301,9 @@ class MaskedCRF(nn.Module):
     ) -> SegmentCandidates:
         """All segments at least this probable; its `choose` answers as `decode_segments` for many thresholds."""
         emissions, mask = self._prepare(emissions, mask, allowed)
-        scores = self._scores(emissions, mask).widen()
+        scores = self._scores(emissions, mask)
         self._check_path_exists(scores)
-        return SegmentCandidates(scores, self.constraints, self.mask_mode, backend=self.backend, least=least)
+        return SegmentCandidates(scores, self.constraints, least=least)
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): P(illegal), the probability that these weights without the mask give to illegal paths.

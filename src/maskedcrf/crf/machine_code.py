@@ -66,16 +66,14 @@ def warm_up() -> None:
     """Compile every kernel that is not on disk yet."""
     import torch
 
-    from maskedcrf.crf import cpu
+    from maskedcrf.crf.layer import MaskedCRF
 
-    emissions, mask, uniforms = torch.zeros(2, 2, 3), torch.ones(2, 2, dtype=torch.bool), torch.rand(2, 1, 2)
-    lattice = emissions, mask, torch.zeros(3, 3), torch.zeros(3), torch.zeros(3)
-    members = torch.ones(1, 3, dtype=torch.bool)
-    cpu.loss_and_gradients(emissions, torch.zeros_like(mask, dtype=torch.long), *lattice[1:], None, mean=True)
-    cpu.viterbi(*lattice)
-    cpu.nbest(*lattice, 2)
-    cpu.sample(*lattice, uniforms)
-    cpu.span_probability(*lattice, torch.tensor([[0, 0, 1]]), members, torch.ones(3, 3, dtype=torch.bool))
+    crf, emissions = MaskedCRF(["O", "B-X", "I-X"], "BIO", backend="cpu"), torch.zeros(2, 2, 3)
+    crf(emissions, torch.zeros(2, 2, dtype=torch.long))
+    crf.decode(emissions)
+    crf.nbest(emissions, k=2)
+    crf.sample(emissions)
+    crf.decode_segments(emissions)
 
 
 def _compile_with(*flags: str) -> Callable[[Any], Any]:

@@ -36,92 +36,69 @@ class SegmentChoice(ABC):
     """All segments of a batch that are at least this probable, to choose from at any higher threshold."""
 
     def __init__(self, mask: Any, allowed: Any, constraints: Constraints, *, least: float) -> None:
-        """`mask` (B, T) and `allowed` (B, T, D) are arrays; the segments are those that `_probable` finds."""
+        """`mask` (B, T) and `allowed` (B, T, D) are arrays; the segments are those that `_find` finds."""
         require_threshold(least)
-        self._mask, self._allowed, self._constraints, self._least = mask, allowed, constraints, least
-        self._rows = self._probable(range(len(mask)), least)
+        matrices, legal = constraints.matrices, constraints.legal
+        continues = matrices.continues[:-1, :-1]
+        steps = np.ascontiguousarray(legal & ~continues), np.ascontiguousarray(legal & continues)
+        self._rules = constraints.start, *steps, constraints.end, matrices.type_index[:-1].copy()
+        self._mask, self._allowed = np.ascontiguousarray(mask), np.ascontiguousarray(allowed)
+        self._types, self._least = matrices.types, least
+        self._spans, self.shares = self._find(slice(0, len(mask)), least - 1 / UNITS)  # rounded in `choose`
 
     @abstractmethod
-    def _probable(self, rows: Sequence[int], least: float) -> list[list[ProbableSegment]]:
-        """The segments of these rows, of all B, with at least this probability, sorted by end, then by type."""
+    def _find(self, rows: slice, least: float) -> tuple[Any, Any]:
+        """All segments of these rows that are possible and have at least this probability.
+
+        (M, 4): number among these rows, start, end and number of the type, sorted by row, end, type and start; and
+        the probabilities (M,).
+        """
 
     def choose(self, threshold: float) -> list[SegmentPath]:
         """The legal path of each row that maximises the sum of (P(segment) - threshold) over its segments.
 
         Segments below the threshold are on it only where every legal path has one.
         """
-        return next(self.choose_each([threshold]))
-
-    def choose_each(self, thresholds: Sequence[float]) -> Iterator[list[SegmentPath]]:
-        """`choose` at each of the thresholds; near ones have most rows' answers in common."""
-        reached: list[list[ProbableSegment] | None] = [None] * len(self._rows)
-        chosen: list[SegmentPath] = [SegmentPath([], [])] * len(self._rows)
-        for threshold in thresholds:
-            self._require(threshold)
-            least = round(threshold * UNITS)
-            reaching = [[each for each in row if round(each.probability * UNITS) >= least] for row in self._rows]
-            # All that could be gained is gained where all of them are chosen already.
-            new = [
-                row
-                for row, found in enumerate(reaching)
-                if found != reached[row] or len(chosen[row].segments) != len(found)
-            ]
-            for row, path in zip(new, self._choose(new, [reaching[row] for row in new], threshold), strict=True):
-                reached[row], chosen[row] = reaching[row], path
-            yield list(chosen)
-
-    def _require(self, threshold: float) -> None:
         require_threshold(threshold)
         if threshold < self._least:
             raise MaskedCRFError(f"threshold {threshold} is below {self._least}, the least these candidates have")
+        on = np.rint(self.shares * UNITS) >= round(threshold * UNITS)
+        paths = self._best(slice(0, len(self._mask)), self._spans[on], self.shares[on], threshold)
+        for row, path in enumerate(paths):
+            if path is None:  # some token must be in a segment, however improbable
+                here = slice(row, row + 1)
+                (paths[row],) = self._best(here, *self._find_all(here), threshold)
+        return [_require_path(path, row) for row, path in enumerate(paths)]
 
-    def _choose(
-        self, rows: Sequence[int], segments: Sequence[Sequence[ProbableSegment]], threshold: float
-    ) -> list[SegmentPath]:
-        """The best path of each of these rows over these segments, or over all where each path needs another."""
-        if not rows:
-            return []
-        chosen = self._best(rows, segments, threshold)
-        forced = [place for place, path in enumerate(chosen) if path is None]
-        if forced:  # some token must be in a segment, however improbable
-            numbers = [rows[place] for place in forced]
-            every = self._probable(numbers, 0.0)
-            again = self._best(numbers, [every[row] for row in numbers], threshold)
-            for place, path in zip(forced, again, strict=True):
-                chosen[place] = path
-        return [_require_path(path, row) for row, path in zip(rows, chosen, strict=True)]
+    def choose_each(self, thresholds: Sequence[float]) -> Iterator[list[SegmentPath]]:
+        """`choose` at each of the thresholds."""
+        return map(self.choose, thresholds)
 
-    def _best(
-        self, rows: Sequence[int], segments: Sequence[Sequence[ProbableSegment]], threshold: float
-    ) -> list[SegmentPath | None]:
-        """The best path over these segments, None where each path needs another."""
+    def _find_all(self, row: slice) -> tuple[Any, Any]:
+        """As `_find` of one row, with those that have no probability."""
+        count, kinds = int(self._mask[row].sum()), range(len(self._types))
+        spans = [(0, start, end, kind) for end in range(1, count + 1) for kind in kinds for start in range(end)]
+        found, shares = self._find(row, 0.0)
+        known = dict(zip(map(tuple, found.tolist()), shares.tolist(), strict=True))
+        return np.array(spans, np.int64).reshape(-1, 4), np.array([known.get(span, 0.0) for span in spans])
+
+    def _best(self, rows: slice, spans: Any, shares: Any, threshold: float) -> list[SegmentPath | None]:
+        """The best path of each row over these segments, None where each path needs another."""
         from maskedcrf.crf.segment_paths import best_rows  # numba takes half a second to import
 
-        mask, matrices = self._mask[rows], self._constraints.matrices
-        kinds = {kind: number for number, kind in enumerate(matrices.types)}
-        flat = [each for row in segments for each in row]
-        spans = np.array([(each.start, each.end, kinds[each.type]) for each in flat], np.int64).reshape(-1, 3)
+        mask = self._mask[rows]
+        gains = np.rint(shares * UNITS).astype(np.int64) - round(threshold * UNITS)
         # Of equal sums the one that covers more tokens: a second digit below the first.
-        shares = np.array([round(each.probability * UNITS) for each in flat], np.int64)
-        worth = (shares - round(threshold * UNITS)) * (mask.shape[1] + 1) + spans[:, 1] - spans[:, 0]
-        bounds = np.cumsum([0, *map(len, segments)])
-        rules = (
-            self._constraints.start,
-            self._constraints.legal,
-            self._constraints.end,
-            np.ascontiguousarray(matrices.continues[:-1, :-1]),
-            matrices.type_index[:-1].copy(),
-        )
-        tags, kept = np.zeros(mask.shape, np.int64), np.zeros(len(flat), np.bool_)
-        found = best_rows(mask, self._allowed[rows], rules, spans, worth, bounds, tags, kept)
-        paths: list[SegmentPath | None] = []
-        for row, own in enumerate(segments):
-            on = kept[bounds[row] : bounds[row + 1]]
-            path = SegmentPath(
-                tags[row, mask[row]].tolist(), [each for each, is_on in zip(own, on, strict=True) if is_on]
-            )
-            paths.append(path if found[row] else None)
-        return paths
+        worth = gains * (mask.shape[1] + 1) + spans[:, 2] - spans[:, 1]
+        bounds = np.searchsorted(spans[:, 0], np.arange(len(mask) + 1))
+        tags, kept = np.zeros(mask.shape, np.int64), np.zeros(len(spans), np.bool_)
+        found = best_rows(mask, self._allowed[rows], self._rules, spans, worth, bounds, tags, kept)
+        segments: list[list[ProbableSegment]] = [[] for _ in mask]
+        for (row, start, end, kind), share in zip(spans[kept].tolist(), shares[kept].tolist(), strict=True):
+            segments[row].append(ProbableSegment(start, end, self._types[kind], share))
+        ids, ends = tags[mask].tolist(), mask.sum(1).cumsum().tolist()
+        lists = [ids[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        return [SegmentPath(*row) if is_path else None for *row, is_path in zip(lists, segments, found, strict=True)]
 
 
 def _require_path(path: SegmentPath | None, row: int) -> SegmentPath:

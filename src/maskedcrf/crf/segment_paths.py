@@ -20,8 +20,9 @@ _OUTSIDE = -1
 def best_rows(mask: Any, allowed: Any, rules: Any, spans: Any, worth: Any, bounds: Any, tags: Any, kept: Any) -> Any:
     """Whether each row has a path; its tags go to `tags` (B, T) and its segments are marked in `kept` (N,).
 
-    `spans` (N, 3) are start, end and type of the candidates, each row's between its `bounds` and sorted by end;
-    `worth` (N,) are integers, so that equal sums are equal on every machine.
+    `spans` (N, 4) are row, start, end and type of the candidates, each row's between its `bounds` and sorted by end;
+    `worth` (N,) are integers, so that equal sums are equal on every machine. The `rules` are the first tags, the legal
+    steps that are boundaries and those inside a segment [from, to], the last tags, and the type of each tag.
     """
     found = np.zeros(len(mask), np.bool_)
     for row in range(len(mask)):
@@ -33,67 +34,72 @@ def best_rows(mask: Any, allowed: Any, rules: Any, spans: Any, worth: Any, bound
 
 @compiled
 def _best_row(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, tags: Any, kept: Any) -> bool:
-    types = rules[4]
+    first, _, _, last, types = rules
     length, size = len(positions), len(types)
-    best = np.full((length + 1, size), _NO_PATH)
-    before = np.zeros((length + 1, size), np.int64)  # the last tag before the outside tag or the segment
+    best = np.full((length + 1, size), _NO_PATH)  # of the beginnings of t tokens that end in each tag
+    before = np.zeros((length + 1, size), np.int64)  # their last tag before the outside tag or the segment
     step = np.full((length + 1, size), _OUTSIDE)  # the number of the segment
-    values, sources = np.empty(size, np.int64), np.empty(size, np.int64)
-    inner = np.zeros((length, size), np.int64)
+    entered = np.full((length + 1, size), _NO_PATH)  # of the beginnings that each tag may follow across a boundary
+    sources = np.zeros((length + 1, size), np.int64)  # their last tag
+    values, inner = np.empty((length, size), np.int64), np.zeros((length, size), np.int64)  # within a segment
+    for j in range(size):
+        entered[0, j] = 0 if first[j] else _NO_PATH
+    _climb(positions, allowed, rules, spans, worth, (best, before, step, entered, sources, values, inner))
+    tag = _last_tag(best[length], last) if length else 0
+    while length and tag >= 0:
+        number, source, start = step[length, tag], before[length, tag], length - 1
+        if number != _OUTSIDE:
+            kept[number], start = True, spans[number, 1]
+            _follow(positions[start:length], allowed, rules, spans[number, 3], entered[start], values, inner)
+        for n in range(length - 1, start - 1, -1):
+            tags[positions[n]] = tag
+            tag = inner[n - start, tag] if n > start else source
+        length = start
+    return bool(tag >= 0)
+
+
+@compiled
+def _climb(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, tables: Any) -> None:
+    """Fill in the tables of `_best_row`."""
+    best, before, step, entered, sources, values, inner = tables
+    _, boundary, _, _, types = rules
     number = 0
-    for t in range(1, length + 1):
-        _enter(best, t - 1, rules, _OUTSIDE, values, sources)
-        for j in range(size):
+    for t in range(1, len(positions) + 1):
+        for j in range(len(types)):
             if types[j] < 0 and allowed[positions[t - 1], j]:
-                best[t, j], before[t, j] = values[j], sources[j]
-        while number < len(spans) and spans[number, 1] == t:
-            start, kind = spans[number, 0], spans[number, 2]
-            _enter(best, start, rules, kind, values, sources)
-            _follow(positions[start:t], allowed, rules, kind, values, inner)
-            for j in range(size):
-                if values[j] > _NO_PATH and values[j] + worth[number] > best[t, j]:
-                    best[t, j], step[t, j] = values[j] + worth[number], number
-                    before[t, j] = sources[_first_tag(inner, t - start, j)]
+                best[t, j], before[t, j] = entered[t - 1, j], sources[t - 1, j]
+        while number < len(spans) and spans[number, 2] == t:
+            start = spans[number, 1]
+            _follow(positions[start:t], allowed, rules, spans[number, 3], entered[start], values, inner)
+            for j in range(len(types)):
+                reached = values[t - start - 1, j]
+                if reached > _NO_PATH and reached + worth[number] > best[t, j]:
+                    best[t, j], step[t, j] = reached + worth[number], number
+                    before[t, j] = sources[start, _first_tag(inner, t - start, j)]
             number += 1
-    last = _last_tag(best[length], rules[2], length)
-    if last < 0:
-        return length == 0
-    _trace(positions, allowed, rules, spans, best, before, step, last, tags, kept)
-    return True
+        _step(best[t], boundary, entered[t], sources[t])
 
 
 @compiled
-def _enter(best: Any, t: int, rules: Any, kind: int, values: Any, sources: Any) -> None:
-    """The best beginning of t tokens that each tag of a type may follow across a boundary, and the last tag of it."""
-    start, legal, _, continues, types = rules
-    for j in range(len(values)):
-        values[j], sources[j] = _NO_PATH, 0
-        if types[j] != kind:
-            continue
-        if t == 0:
-            values[j] = 0 if start[j] else _NO_PATH
-            continue
-        for i in range(len(values)):
-            if legal[i, j] and not continues[i, j] and best[t, i] > values[j]:
-                values[j], sources[j] = best[t, i], i
+def _step(values: Any, steps: Any, entered: Any, sources: Any) -> None:
+    """The best way to each tag by these steps, and the tag it comes from; of equals the first."""
+    for i in range(len(values)):
+        for j in range(len(values) if values[i] > _NO_PATH else 0):
+            if steps[i, j] and values[i] > entered[j]:
+                entered[j], sources[j] = values[i], i
 
 
 @compiled
-def _follow(positions: Any, allowed: Any, rules: Any, kind: int, values: Any, inner: Any) -> None:
-    """From the first tags of a segment of this type to its last ones; `inner` keeps each tag's predecessor."""
-    _, legal, _, continues, types = rules
-    for j in range(len(values)):
-        if types[j] != kind or not allowed[positions[0], j]:
-            values[j] = _NO_PATH
-    for n in range(1, len(positions)):
-        entered = values.copy()
-        for j in range(len(values)):
-            values[j] = _NO_PATH
-            if types[j] != kind or not allowed[positions[n], j]:
-                continue
-            for i in range(len(values)):
-                if legal[i, j] and continues[i, j] and entered[i] > values[j]:
-                    values[j], inner[n, j] = entered[i], i
+def _follow(positions: Any, allowed: Any, rules: Any, kind: int, entered: Any, values: Any, inner: Any) -> None:
+    """Fill in what each tag of a segment of this type is worth (T, D), and its predecessor in the segment."""
+    inside, types = rules[2], rules[4]
+    for n in range(len(positions)):
+        for j in range(len(types)):
+            values[n, j] = _NO_PATH if n else entered[j]
+        if n:
+            _step(values[n - 1], inside, values[n], inner[n])
+        for j in range(len(types)):
+            values[n, j] = values[n, j] if types[j] == kind and allowed[positions[n], j] else _NO_PATH
 
 
 @compiled
@@ -105,35 +111,10 @@ def _first_tag(inner: Any, length: int, last: int) -> int:
 
 
 @compiled
-def _last_tag(best: Any, end: Any, length: int) -> int:
+def _last_tag(best: Any, last: Any) -> int:
     """The last tag of the best path; -1 if there is none."""
-    last, value = -1, _NO_PATH
+    tag, value = -1, _NO_PATH
     for j in range(len(best)):
-        if length and end[j] and best[j] > value:
-            last, value = j, best[j]
-    return last
-
-
-@compiled
-def _trace(
-    positions: Any, allowed: Any, rules: Any, spans: Any, best: Any, before: Any, step: Any, last: int,
-    tags: Any, kept: Any,
-) -> None:  # fmt: skip
-    """Write the tags of the best path from its end to its beginning, and mark its segments."""
-    values, sources = np.empty(best.shape[1], np.int64), np.empty(best.shape[1], np.int64)
-    inner = np.zeros((len(positions), best.shape[1]), np.int64)
-    t, tag = len(positions), last
-    while t > 0:
-        number = step[t, tag]
-        source = before[t, tag]
-        start = t - 1
-        if number != _OUTSIDE:
-            kept[number] = True
-            start = spans[number, 0]
-            _enter(best, start, rules, spans[number, 2], values, sources)
-            _follow(positions[start:t], allowed, rules, spans[number, 2], values, inner)
-        for n in range(t - 1, start - 1, -1):
-            tags[positions[n]] = tag
-            if n > start:
-                tag = inner[n - start, tag]
-        t, tag = start, source
+        if last[j] and best[j] > value:
+            tag, value = j, best[j]
+    return tag

@@ -132,32 +132,26 @@ def span_probability(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
     *parameters, spans, member, continues = given
     found, asked = torch.empty(len(spans), dtype=torch.float64), _array(spans)
     bounds = np.searchsorted(asked[:, 0], np.arange(len(mask) + 1))
-    wanted = *_split_steps(continues), _array(member), asked, bounds, found.numpy(), 0.0, 0
+    wanted = np.stack(_array(continues).nonzero()), _array(member), asked, bounds, found.numpy(), 0.0, 0
     _run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
     return found
 
 
 def likely_spans(
     emissions: Tensor, mask: Tensor, *given: Tensor, threshold: float = 0.0, longest: int | None = None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Any, Any]:
     """All segments with a probability above 0 and of at least `threshold`, and of at most `longest` positions.
 
     After the parameters, `members` (K, D) are the tags of each type, `continues` (D, D) the steps inside one segment.
-    The result is (M, 4) of row, first position, last + 1 and type, in this order, and (M,) probabilities in double.
+    The result is (M, 4) of row, first position, last + 1 and type, sorted by row, last, type and first, and P (M,).
     """
     *parameters, members, continues = given
-    nothing = np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)
-    wanted = *_split_steps(continues), _array(members), *nothing, float(threshold), longest or max(1, mask.shape[1])
+    nothing, most = (np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)), max(1, mask.shape[1])
+    wanted = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold), longest or most
     found = _run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
     where, chances = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.lexsort(where.T[::-1])
-    return torch.from_numpy(where[order]), torch.from_numpy(chances[order])
-
-
-def _split_steps(continues: Tensor) -> tuple[Any, Any]:
-    """The steps inside a segment, as pairs, and 1 for all others (D, D)."""
-    inside = _array(continues)
-    return np.ascontiguousarray(np.argwhere(inside)), 1.0 - inside
+    order = np.lexsort(where.T[[1, 3, 2, 0]])
+    return where[order], chances[order]
 
 
 def _sum_paths(
