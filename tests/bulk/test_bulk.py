@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -234,18 +233,30 @@ def test_a_run_whose_driver_was_killed_goes_on_where_it_was(cluster, trained_mod
     assert not list(output.rglob("*.part"))
 
 
+DRIVER_WITH_A_CLUSTER = """
+import sys
+import psutil
+from maskedcrf.bulk.cluster import Cluster
+from maskedcrf.bulk.run import tag_files
+
+steps = tag_files(sys.argv[1], [sys.argv[2]], output=sys.argv[3], cluster=Cluster(workers=1))
+next(steps)
+print(*(process.pid for process in psutil.Process().children(recursive=True)), flush=True)
+sys.stdin.read()
+"""
+"""Tags one piece on a cluster of its own, says which processes that takes, and waits to be killed."""
+
+
 @pytest.mark.slow
 def test_a_cluster_of_its_own_goes_with_a_killed_driver(model, tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(json_lines(200_000))
-    command = [sys.executable, "-m", "maskedcrf", "tag", str(model), str(tmp_path / "a.jsonl"), "--workers", "1"]
+    (tmp_path / "a.jsonl").write_bytes(json_lines(20_000))
     own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    driver = subprocess.Popen([*command, "-o", str(tmp_path / "out")], env=own, stderr=subprocess.DEVNULL)
-    while not (tmp_path / "out/.a.jsonl.part").exists() or not workers_below(psutil.Process(driver.pid)):
-        assert driver.poll() is None
-        time.sleep(0.05)
-    below = psutil.Process(driver.pid).children(recursive=True)
-    driver.kill()
-    driver.wait()
+    command = [sys.executable, "-c", DRIVER_WITH_A_CLUSTER, model, tmp_path / "a.jsonl", tmp_path / "out"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*map(str, command)], env=own, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as driver:
+        below = [psutil.Process(int(pid)) for pid in driver.stdout.readline().split()]
+        assert below
+        driver.kill()
     assert psutil.wait_procs(below, timeout=120)[1] == []
 
 
