@@ -128,9 +128,11 @@ def serving(model: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str],
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        line = process.stderr.readline()
-        assert "serving" in line, line + process.stderr.read()
-        yield process, int(line.rpartition(":")[2])
+        said = list[str]()
+        while not said or "serving" not in said[-1]:  # before that, it may say that it compiles
+            said.append(process.stderr.readline())
+            assert said[-1], f"it ended: {''.join(said)}"
+        yield process, int(said[-1].rpartition(":")[2])
     finally:
         process.kill()
         process.wait()
