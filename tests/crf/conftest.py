@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 BACKENDS = ["reference", "plain", "cpu", pytest.param("gpu", marks=pytest.mark.gpu)]
 
@@ -11,6 +10,4 @@ BACKENDS = ["reference", "plain", "cpu", pytest.param("gpu", marks=pytest.mark.g
 @pytest.fixture(scope="session", params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     """Each backend in turn; the tests of the layer run against all of them."""
-    if request.param == "gpu" and not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-    return request.param
+    return str(request.param)

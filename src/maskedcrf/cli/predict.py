@@ -100,23 +100,20 @@ def run(
 
     terminal = output == "-" and sys.stdout.isatty()
     shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
-    if shape is OutputFormat.conll and (probabilities or nbest or threshold is not None):
-        raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
-    if shape is OutputFormat.text and nbest:
-        raise typer.BadParameter("marked text has no room for n-best paths: say --format jsonl")
+    options: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
+    _require_room(shape, **options)
+    if model.suffix != ".onnx":
+        options |= {"decoding": decoding and decoding.value, "segment_threshold": segment_threshold}
+    elif decoding is DecodingName.segments or segment_threshold is not None:
+        raise typer.BadParameter("an ONNX file decodes by the best path: give the model folder")
     tagger = _tagger(model, device, trust=trust)
     change_tokenizer(tagger, tokenizer, sentences)
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))
     texts = (_words(given) for given in inputs if not isinstance(given, DocumentMark))
-    asked: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
-    if model.suffix != ".onnx":
-        asked |= {"decoding": decoding and decoding.value, "segment_threshold": segment_threshold}
-    elif decoding is DecodingName.segments or segment_threshold is not None:
-        raise typer.BadParameter("an ONNX file decodes by the best path: give the model folder")
-    answers = tagger.stream(texts, **asked)
+    answers = tagger.stream(texts, **options)
     if files == ["-"] and sys.stdin.isatty() and terminal and input_format != "conll":
         note("a text a line, answered one by one; Ctrl-D ends")
-        answers = (answer for text in texts for answer in tagger.stream([text], **asked))
+        answers = (answer for text in texts for answer in tagger.stream([text], **options))
     # Standard output is a stream: what is tagged is written. A file appears whole or not at all.
     with (
         nullcontext(sys.stdout if shape is OutputFormat.text else standard_output())
@@ -124,6 +121,14 @@ def run(
         else written(output) as handle
     ):
         _write(kept, answers, handle, shape, terminal=terminal)
+
+
+def _require_room(shape: OutputFormat, *, probabilities: bool, nbest: int, threshold: float | None) -> None:
+    """Refuse what the written form cannot hold."""
+    if shape is OutputFormat.conll and (probabilities or nbest or threshold is not None):
+        raise typer.BadParameter("columns have no room for probabilities and n-best paths: say --format jsonl")
+    if shape is OutputFormat.text and nbest:
+        raise typer.BadParameter("marked text has no room for n-best paths: say --format jsonl")
 
 
 def _has_colours() -> bool:
