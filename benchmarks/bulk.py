@@ -103,8 +103,10 @@ def measure(folder: Path, name: str, workers: int) -> dict[str, Any]:
     begun = time.perf_counter()
     with Watch(folder / "ray") as watch:
         marks = [
-            (time.perf_counter(), tally.sentences)
-            for tally in tag_files(folder / "model", [folder / name], output=output, cluster=cluster, options=Options())
+            (time.perf_counter(), progress.sentences)
+            for progress in tag_files(
+                folder / "model", [folder / name], output=output, cluster=cluster, options=Options()
+            )
         ]
     whole = time.perf_counter() - begun
     pieces = marks[:-1]  # the last is said after Ray has stopped

@@ -32,6 +32,7 @@ from typing import Any
 
 import torch
 import transformers
+from maskedcrf.evaluation.compare import signature
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from maskedcrf.data.batching import even_batches
@@ -40,8 +41,7 @@ from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.texts import to_sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
-from maskedcrf.evaluation.compare import signature
-from maskedcrf.onnx.export import compare, export
+from maskedcrf.onnx.export import compare_with_export, export
 from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.model import TaggerModel
@@ -76,7 +76,9 @@ def main() -> None:
         exported = {name: OnnxTagger.load(path) for name, path in files.items()}
         differing = agreement(tagger, exported, texts)
         gold = [sentence for name in options.gold for sentence in read_sentences(name)]
-        scores = {name: vars(compare(tagger, each, gold)) for name, each in exported.items()} if gold else None
+        scores = (
+            {name: vars(compare_with_export(tagger, each, gold)) for name, each in exported.items()} if gold else None
+        )
         pipeline, rows = pipeline_of(tagger), []
         for threads in options.threads:
             torch.set_num_threads(threads)

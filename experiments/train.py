@@ -20,7 +20,7 @@ from maskedcrf.data.corpora import load
 from maskedcrf.data.splits import part_of
 from maskedcrf.evaluation.compare import signature
 from maskedcrf.tagger.device import choose_device
-from maskedcrf.tagger.folder import plain_state
+from maskedcrf.tagger.folder import cpu_state_dict
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.training.dataset import build_corpus
 from maskedcrf.training.loop import Epoch, TrainingRun, run_epochs
@@ -52,7 +52,7 @@ class Rows:
         for name, reading in self.readings.items():
             old, dev = self.best.get(name), found.readings[reading]
             if old is None or (dev.f1, -found.loss) > (old.dev.f1, -old.loss):
-                weights = plain_state(model) if weights is None else weights
+                weights = cpu_state_dict(model) if weights is None else weights
                 self.best[name] = Best(epoch, found.loss, dev, weights)
 
 

@@ -16,7 +16,7 @@ from bulk_inputs import BAD_LINES, TEXTS, columns, json_lines, table, write_all
 from service_helpers import build_tagger
 from small_corpus import SMALL, corpus
 
-from maskedcrf.bulk.cluster import Cluster, connected, places
+from maskedcrf.bulk.cluster import Cluster, allocate_workers, connect_ray
 from maskedcrf.bulk.output import find_sources
 from maskedcrf.bulk.rows import Options
 from maskedcrf.bulk.run import tag_files
@@ -37,7 +37,7 @@ TWO = Cluster(workers=2)
 @pytest.fixture(scope="module")
 def cluster():
     """Two workers' worth of Ray, for all tests of this file."""
-    with connected(Cluster(workers=2, store=150_000_000)) as connection:
+    with connect_ray(Cluster(workers=2, store=150_000_000)) as connection:
         yield connection
 
 
@@ -286,9 +286,9 @@ def test_workers_take_gpus_where_there_are_any_and_never_more_than_there_is(reso
     fake = SimpleNamespace(cluster_resources=lambda: resources)
     if isinstance(expected, str):
         with pytest.raises(MaskedCRFError, match=expected):
-            places(fake, asked, gpu_able=is_folder)
+            allocate_workers(fake, asked, gpu_able=is_folder)
     else:
-        assert places(fake, asked, gpu_able=is_folder) == expected
+        assert allocate_workers(fake, asked, gpu_able=is_folder) == expected
 
 
 def test_two_files_of_one_name_are_kept_apart_or_refused(tmp_path):
@@ -321,9 +321,9 @@ def test_two_runs_do_not_share_a_folder(model, tmp_path):
     from maskedcrf.bulk.output import Manifest
 
     with (
-        Manifest.opened(tmp_path, {}, overwrite=False),
+        Manifest.open(tmp_path, {}, overwrite=False),
         pytest.raises(MaskedCRFError, match="another run"),
-        Manifest.opened(tmp_path, {}, overwrite=False),
+        Manifest.open(tmp_path, {}, overwrite=False),
     ):
         pass
 
@@ -333,12 +333,12 @@ def test_a_manifest_cut_short_by_a_kill_is_read_to_its_last_whole_line(tmp_path)
 
     (tmp_path / "x").write_text("x")
     source = Source(str(tmp_path / "x"), "jsonl", "x")
-    with Manifest.opened(tmp_path, {"model": "m"}, overwrite=False) as manifest:
+    with Manifest.open(tmp_path, {"model": "m"}, overwrite=False) as manifest:
         manifest.add(source, source.state(), {"sentences": 1})
     with (tmp_path / "manifest.jsonl").open("ab") as handle:
         handle.write(b'{"file": "y", "sou')
-    with Manifest.opened(tmp_path, {"model": "m"}, overwrite=False) as manifest:
+    with Manifest.open(tmp_path, {"model": "m"}, overwrite=False) as manifest:
         assert manifest.has(source)
     (tmp_path / "x").write_text("changed")
-    with Manifest.opened(tmp_path, {"model": "m"}, overwrite=False) as manifest:
+    with Manifest.open(tmp_path, {"model": "m"}, overwrite=False) as manifest:
         assert not manifest.has(source)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from service_helpers import build_tagger
 
 from maskedcrf.bulk.formats import FORMATS, cut, tag
-from maskedcrf.bulk.output import Manifest, Source, Target, find_sources
+from maskedcrf.bulk.output import Manifest, OutputFile, Source, find_sources
 from maskedcrf.bulk.rows import Options
-from maskedcrf.bulk.run import _made
+from maskedcrf.bulk.run import _run_fingerprint
 from maskedcrf.bulk.tables import arrow_bytes
 from maskedcrf.data.formats.conll import read_conll
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.files import SUFFIXES, format_from_suffix
-from maskedcrf.tagger.folder import Record
+from maskedcrf.tagger.folder import TrainingRecord
 from maskedcrf.tagger.tagger import Tagger
 
 pa = pytest.importorskip("pyarrow")
@@ -44,7 +44,7 @@ def test_every_form_that_a_name_can_show_can_be_tagged():
 
 @pytest.mark.parametrize("name", ["a.jsonl.gz", "A.JSONL.GZ"])
 def test_what_is_named_as_packed_is_written_packed(name, tmp_path):
-    target = Target(tmp_path, Source("in", format_from_suffix(name), name))
+    target = OutputFile(tmp_path, Source("in", format_from_suffix(name), name))
     target.write(b"{}\n", b"")
     target.finish()
     assert gzip.decompress((tmp_path / name).read_bytes()) == b"{}\n"
@@ -72,7 +72,7 @@ def test_a_line_of_json_keeps_its_beginning_to_the_letter(tmp_path):
 def test_tokens_of_columns_are_cut_as_the_model_learnt_them(tmp_path):
     (tmp_path / "a.conll").write_text("Ann\nOslo\n\n")
     assert b"".join(tagged(tmp_path / "a.conll")[0]) == b"Ann B-PER\nOslo B-LOC\n\n"
-    tagger = Tagger(build_tagger().model, record=Record(settings={"data": {"first_character": True}}))
+    tagger = Tagger(build_tagger().model, record=TrainingRecord(settings={"data": {"first_character": True}}))
     first = tagger.predict([["A", "O"]])[0].tags
     assert b"".join(tagged(tmp_path / "a.conll", tagger=tagger)[0]).decode() == f"Ann {first[0]}\nOslo {first[1]}\n\n"
     assert first != ("B-PER", "B-LOC")
@@ -231,8 +231,8 @@ def test_what_a_writer_left_under_a_hidden_name_is_no_input(tmp_path):
 def test_an_output_whose_rejects_are_gone_is_not_done(tmp_path):
     (tmp_path / "a.jsonl").write_text("{]\n")
     [source] = find_sources([tmp_path / "a.jsonl"], tmp_path / "out")
-    with Manifest.opened(tmp_path / "out", {"made": 1}, overwrite=False) as manifest:
-        target = Target(tmp_path / "out", source)
+    with Manifest.open(tmp_path / "out", {"made": 1}, overwrite=False) as manifest:
+        target = OutputFile(tmp_path / "out", source)
         target.write(b"", b"{}\n")
         target.finish()
         manifest.add(source, source.state(), {"sentences": 0, "tokens": 0, "rejected": 1})
@@ -244,7 +244,7 @@ def test_an_output_whose_rejects_are_gone_is_not_done(tmp_path):
 def test_rejects_of_an_earlier_run_do_not_outlive_it(tmp_path):
     source = Source("in", "jsonl", "a.jsonl")
     for rejects, names in ((b"{}\n", ["a.jsonl", "a.jsonl.rejects.jsonl"]), (b"", ["a.jsonl"])):
-        target = Target(tmp_path, source)
+        target = OutputFile(tmp_path, source)
         target.write(b"{}\n", rejects)
         target.finish()
         assert sorted(path.name for path in tmp_path.iterdir()) == names
@@ -256,7 +256,7 @@ def test_a_full_disk_is_told_by_the_name_of_the_output_and_leaves_nothing(form, 
     content = random.Random(1).randbytes(1 << 16)
     if form == "parquet":
         content = arrow_bytes(pa.table({"text": [content]}))
-    target = Target(tmp_path, Source("in", form.partition(".")[0], f"a.{form}"))
+    target = OutputFile(tmp_path, Source("in", form.partition(".")[0], f"a.{form}"))
 
     def write_all():
         for _ in range(3):
@@ -276,6 +276,6 @@ def test_a_full_disk_is_told_by_the_name_of_the_output_and_leaves_nothing(form, 
 
 def test_how_large_pieces_are_makes_no_other_output(tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"model")
-    made = _made(tmp_path / "model.onnx", Options(piece=1))
-    assert made == _made(tmp_path / "model.onnx", Options(piece=2))
-    assert made != _made(tmp_path / "model.onnx", Options(longest=2))
+    made = _run_fingerprint(tmp_path / "model.onnx", Options(piece=1))
+    assert made == _run_fingerprint(tmp_path / "model.onnx", Options(piece=2))
+    assert made != _run_fingerprint(tmp_path / "model.onnx", Options(longest=2))

@@ -355,7 +355,7 @@ def test_tables_neither_cut_nor_interpret_what_is_in_them(capsys, tmp_path, monk
 
 
 def test_progress_is_shown_on_a_terminal_only_when_it_takes_long(capsys, scored, monkeypatch):
-    monkeypatch.setattr("maskedcrf.cli.streams.PATIENCE", -1.0)
+    monkeypatch.setattr("maskedcrf.cli.streams.PROGRESS_AFTER_SECONDS", -1.0)
     assert "tokens" not in run(capsys, "evaluate", scored)[2]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert f"{scored}: 7 tokens" in run(capsys, "evaluate", scored)[2]

@@ -110,7 +110,10 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch, capsys):
     path.write_text("w O O\n")
     monkeypatch.setattr(Path, "open", refuse)  # root may read everything, so permissions would show nothing
     assert main(["evaluate", str(path)]) == 2
-    assert capsys.readouterr() == ("", f"maskedcrf: {path}: Permission denied; give a readable file, or - for standard input\n")
+    assert capsys.readouterr() == (
+        "",
+        f"maskedcrf: {path}: Permission denied; give a readable file, or - for standard input\n",
+    )
 
 
 def test_other_alphabets_are_printed_in_any_locale(tmp_path):

@@ -11,10 +11,10 @@ import sys
 import pytest
 from service_helpers import build_tagger
 
-from maskedcrf.bulk.cluster import Cluster, connected
-from maskedcrf.bulk.run import Tally
+from maskedcrf.bulk.cluster import Cluster, connect_ray
+from maskedcrf.bulk.run import Progress
 from maskedcrf.cli import main
-from maskedcrf.cli.tag import _shown as shown
+from maskedcrf.cli.tag import _show_progress as shown
 from maskedcrf.cli.tag import _summary as summary
 from maskedcrf.crf.machine_code import NOTICE
 from maskedcrf.files import SUFFIXES
@@ -43,7 +43,7 @@ def test_a_cluster_is_found_by_its_address_and_the_exit_code_tells_of_rejects(mo
     (tmp_path / "b.jsonl").write_text('{"text": "Oslo"}\n{]\n')
     home = tmp_path / "home"
     home.mkdir()
-    with connected(Cluster(workers=1)):
+    with connect_ray(Cluster(workers=1)):
         address = ray.get_runtime_context().gcs_address
         command = [sys.executable, "-m", "maskedcrf", "tag", model, str(tmp_path / "a.jsonl"), "-o"]
         command += [str(tmp_path / "out"), "--address", address, "--workers", "1", "--json"]
@@ -105,7 +105,7 @@ def test_without_ray_the_message_says_how_to_install_it(model, tmp_path, capsys,
 @pytest.mark.parametrize(("flags", "same"), [([], ""), (["--overwrite"], " without --overwrite")])
 def test_a_stopped_run_says_what_is_kept_and_ends_with_130(flags, same, tmp_path, capsys, monkeypatch):
     def stopped(*_, **__):
-        yield Tally(2, finished=1)
+        yield Progress(2, finished=1)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("maskedcrf.bulk.run.tag_files", stopped)
@@ -126,7 +126,7 @@ def test_help_names_every_ending_that_a_file_may_have(capsys):
 
 
 def test_the_summary_says_where_what_was_set_aside_lies_in_subfolders_too(tmp_path):
-    told = summary(Tally(3, finished=3, sentences=9, rejected=2), tmp_path)
+    told = summary(Progress(3, finished=3, sentences=9, rejected=2), tmp_path)
     assert told.endswith(f"2 rows set aside, see *.rejects.jsonl below {tmp_path}")
 
 
@@ -137,7 +137,7 @@ def test_a_terminal_sees_how_far_it_is_and_the_last_tally_counts(monkeypatch):
 
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    steps = [Tally(3, skipped=1, sentences=100), Tally(3, skipped=1, finished=1, sentences=2600, rejected=7)]
+    steps = [Progress(3, skipped=1, sentences=100), Progress(3, skipped=1, finished=1, sentences=2600, rejected=7)]
     assert shown(steps) is steps[-1]
     first, second = screen.getvalue().split("\r")[1:3]
     assert first.startswith("1 of 3 files, 100 sentences, 0 a second")

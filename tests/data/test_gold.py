@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maskedcrf.data.formats.conll import read_conll, write_conll
-from maskedcrf.data.gold import GoldReport, Place, check_gold
+from maskedcrf.data.gold import GoldReport, IllegalStep, check_gold
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 
@@ -22,9 +22,9 @@ def sentence(tags: str, line: int = 1) -> Sentence:
 GOOD = sentence("O B-A I-A B-B", 1)
 BAD = sentence("I-A O I-B I-A B-A", 6)
 PLACES = (
-    Place("gold.conll:6", None, "I-A"),
-    Place("gold.conll:8", "O", "I-B"),
-    Place("gold.conll:9", "I-B", "I-A"),
+    IllegalStep("gold.conll:6", None, "I-A"),
+    IllegalStep("gold.conll:8", "O", "I-B"),
+    IllegalStep("gold.conll:9", "I-B", "I-A"),
 )
 
 
@@ -71,13 +71,13 @@ def test_the_report_goes_into_json() -> None:
 
 def test_a_segment_left_open_is_found_at_the_last_token() -> None:
     _, report = check_gold([sentence("O B-A", 3)], "BIOES", policy="repair")
-    assert report.places == (Place("gold.conll:4", "B-A", None),)
+    assert report.places == (IllegalStep("gold.conll:4", "B-A", None),)
     assert str(report.places[0]) == "gold.conll:4: B-A -> sentence end"
 
 
 def test_a_sentence_on_one_line_is_found_on_that_line() -> None:
     one_line = Sentence(("a", "b"), ("O", "I-A"), "gold.jsonl", 7, one_line=True)
-    assert check_gold([one_line], "BIO", policy="drop")[1].places == (Place("gold.jsonl:7", "O", "I-A"),)
+    assert check_gold([one_line], "BIO", policy="drop")[1].places == (IllegalStep("gold.jsonl:7", "O", "I-A"),)
 
 
 def test_a_repaired_file_is_written_with_its_new_tags(tmp_path: Path) -> None:

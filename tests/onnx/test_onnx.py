@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -20,7 +19,6 @@ from hypothesis import strategies as st
 from onnx_models import KINDS, TAGS, WORDS, random_tagger, sentences
 from oracle import Lattice
 from service_helpers import build_tagger
-from small_corpus import SMALL, corpus
 from token_lists import sentences_of
 
 from maskedcrf.crf.layer import MaskedCRF
@@ -28,9 +26,9 @@ from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError
-from maskedcrf.onnx import file, layers
+from maskedcrf.onnx import file
 from maskedcrf.onnx.crf_graph import crf_model
-from maskedcrf.onnx.export import _quiet, compare, export, scores_of, write_file
+from maskedcrf.onnx.export import compare_with_export, export, scores_of, write_file
 from maskedcrf.onnx.features import Features
 from maskedcrf.onnx.file import OnnxFileError
 from maskedcrf.onnx.tagger import OnnxTagger
@@ -42,14 +40,6 @@ from maskedcrf.tags.segments import violations
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tagger, Path]]:
-    """A tagger of each kind, and its file."""
-    folder = tmp_path_factory.mktemp("onnx")
-    taggers = {kind: random_tagger(kind, folder / kind) for kind in KINDS}
-    return {kind: (tagger, export(tagger, folder / f"{kind}.onnx")) for kind, tagger in taggers.items()}
 
 
 @pytest.fixture(params=KINDS)
@@ -178,7 +168,7 @@ def test_a_file_sees_the_neighbours_that_the_folder_sees(looking_around: tuple[T
     words = [sentence.tokens for sentence in documents]
     placed = list(with_context(documents, 4))
     assert exported._features.compute_lengths(placed) == tagger.model.encoder.compute_lengths(placed)
-    found = compare(tagger, exported, documents)
+    found = compare_with_export(tagger, exported, documents)
     assert (found.sentences, found.tokens, found.different_tags) == (27, sum(map(len, words)), 0)
     assert [answer.tags for answer in exported.predict(words)] != [
         answer.tags for answer in exported.predict(documents)
@@ -269,61 +259,6 @@ def test_tags_that_do_not_exist_are_refused(pairs: dict[str, tuple[Tagger, Path]
         OnnxTagger(OtherSession(loaded.session, tags, [-1.0]), loaded.description).predict([["a", "b"]])
 
 
-def with_description(path: Path, target: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """The same file with something else in its description."""
-    made = onnx.load(path)
-    entry = next(entry for entry in made.metadata_props if entry.key == file.KEY)
-    description = json.loads(entry.value)
-    change(description)
-    entry.value = json.dumps(description)
-    target.write_bytes(made.SerializeToString())
-    return target
-
-
-def pieces_with(**changes: object) -> Callable[[dict[str, Any]], object]:
-    def change(description: dict[str, Any]) -> None:
-        files = description["files"]
-        files["transformer.json"] = json.dumps({**json.loads(files["transformer.json"]), **changes})
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (pieces_with(positions=-5), "do not fit each other"),
-        (pieces_with(prefix=["a"]), "do not fit each other"),
-        (pieces_with(prefix=[999_999]), "onnxruntime cannot run it"),
-        (lambda description: description.update(scheme="XX"), "unknown scheme"),
-        (lambda description: description["tags"].insert(1, "nonsense"), "does not fit BIOES"),
-        (lambda description: description["files"].update({"encoder.json": "[" * 100_000}), "not sound"),
-    ],
-)
-def test_parts_that_are_not_of_one_model_are_refused_before_a_text_meets_them(
-    pairs: dict[str, tuple[Tagger, Path]],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    change: Callable[[dict[str, Any]], object],
-    message: str,
-) -> None:
-    path = with_description(pairs["bert"][1], tmp_path / "model.onnx", change)
-    with pytest.raises(OnnxFileError, match=f"model.onnx: .*{message}") as refused:
-        OnnxTagger.load(path)
-    assert "\n" not in str(refused.value)
-    assert capfd.readouterr().err == ""
-
-
-def test_a_word_beyond_the_table_is_refused_in_one_line(pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path) -> None:
-    def more_words(description: dict[str, Any]) -> None:
-        files = description["files"]
-        saved = json.loads(files["words.json"])
-        files["words.json"] = json.dumps({**saved, "words": [*saved["words"], *map(str, range(999)), "beyond"]})
-
-    exported = OnnxTagger.load(with_description(pairs["words"][1], tmp_path / "model.onnx", more_words))
-    with pytest.raises(OnnxFileError, match="onnxruntime cannot run it"):
-        exported.predict("beyond")
-
-
 @pytest.mark.parametrize(("mask", "illegal"), [("train", True), ("decode", True), ("off", False)])
 def test_only_a_mask_that_is_off_lets_illegal_steps_in(mask: str, illegal: bool) -> None:
     crf = MaskedCRF(TAGS, scheme="BIOES", mask=mask)
@@ -351,75 +286,6 @@ def test_a_folder_that_is_not_there_is_said_and_nothing_is_left(tmp_path: Path) 
     with pytest.raises(MaskedCRFError, match="there is no folder"):
         write_file(crf_model(np.zeros((2, 2)), np.zeros(2), np.zeros(2)), tmp_path / "nowhere" / "model.onnx")
     assert list(tmp_path.iterdir()) == []
-
-
-# Eight bits.
-
-
-def test_eight_bits_hardly_change_a_trained_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "SMALL_TABLE", 1)
-    tagger = Tagger.train(corpus(60), corpus(20, 1), **{**SMALL, "epochs": 6})
-    small = OnnxTagger.load(export(tagger, tmp_path / "int8.onnx", int8=True))
-    found = compare(tagger, small, corpus(200, 2))
-    assert (found.sentences, found.tokens) == (200, sum(map(len, corpus(200, 2))))
-    assert found.f1_model > 90
-    assert found.f1_onnx > found.f1_model - 0.5
-    assert small.description.int8
-
-
-def test_eight_bits_are_smaller_and_never_leave_the_scheme(
-    pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path
-) -> None:
-    tagger, path = pairs["bert"]
-    small = export(tagger, tmp_path / "int8.onnx", int8=True)
-    assert _matrix_bytes(small) < 0.5 * _matrix_bytes(path)
-    answers = OnnxTagger.load(small).predict(sentences(range(1, 65)))
-    assert not any(violations(answer.tags, "BIOES") for answer in answers)
-
-
-def test_a_model_with_nothing_for_eight_bits_is_refused(pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path) -> None:
-    with pytest.raises(MaskedCRFError, match="nothing to store in 8 bits: an LSTM, .*; leave --int8 out$"):
-        export(pairs["words"][0], tmp_path / "int8.onnx", int8=True)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_layer_in_eight_bits_is_near_the_layer_and_its_rows_are_their_own(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    linear, table = torch.nn.Linear(64, 48), torch.nn.Embedding(2000, 64)
-    model = torch.nn.Sequential(table, linear)
-    numbers = torch.arange(1, 2000, 7)[None].repeat(2, 1)
-    expected = model(numbers).detach().numpy()
-    assert layers.in_8_bits(model) == 2
-    model.eval()
-    assert isinstance(model[0], layers.Int8Embedding)
-    assert isinstance(model[1], layers.Int8Linear)
-    axes = ({0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC},)
-    with _quiet():
-        program = torch.onnx.export(model, (numbers,), dynamic_shapes=axes, opset_version=20, verbose=False)
-    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
-    name = session.get_inputs()[0].name
-    [found] = session.run(None, {name: numbers.numpy()})
-    assert np.abs(found - expected).max() < 0.03 * np.abs(expected).max()
-    [alone] = session.run(None, {name: numbers.numpy()[:1, 5:6]})
-    assert np.array_equal(alone[0, 0], found[0, 5])
-
-
-def _matrix_bytes(path: Path) -> int:
-    """Bytes of the file's matrices; a small file is mostly other things."""
-    return sum(len(part.raw_data) for part in onnx.load(path).graph.initializer if len(part.dims) == 2)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_in_eight_bits_too_a_sentence_gets_its_tags_alone_or_in_any_batch(
-    kind: str, pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layers, "SMALL_TABLE", 1)
-    small = OnnxTagger.load(export(pairs[kind][0], tmp_path / "int8.onnx", int8=True), threads=2)
-    tried = sentences(range(1, 65))
-    alone = [small.predict([tokens])[0].tags for tokens in tried]
-    for batch in (64, 300, 10_000):
-        assert [answer.tags for answer in small.predict(tried, forward_tokens=batch)] == alone
-    assert [answer.tags for answer in small.predict(tried[::-1])] == alone[::-1]
 
 
 # Without torch.
@@ -491,6 +357,6 @@ def test_a_scheme_of_ones_own_would_not_come_back_and_is_refused(
 def test_scores_are_compared_only_where_every_sentence_has_gold_tags() -> None:
     tagger = build_tagger()
     gold, bare = Sentence(("Ann", "flew"), ("B-PER", "O")), Sentence(("Oslo",))
-    found = compare(tagger, tagger, [gold, bare])  # type: ignore[arg-type]
+    found = compare_with_export(tagger, tagger, [gold, bare])  # type: ignore[arg-type]
     assert (found.sentences, found.tokens, found.f1_model, found.f1_onnx) == (2, 3, None, None)
-    assert compare(tagger, tagger, [gold]).f1_onnx == 100.0  # type: ignore[arg-type]
+    assert compare_with_export(tagger, tagger, [gold]).f1_onnx == 100.0  # type: ignore[arg-type]

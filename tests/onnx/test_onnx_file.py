@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from maskedcrf.onnx.crf_graph import crf_model
 from maskedcrf.onnx.file import KEY, Description, OnnxFileError, read
 from maskedcrf.onnx.tagger import OnnxTagger
+from maskedcrf.tagger import Tagger
 
 onnx = pytest.importorskip("onnx")
 
@@ -177,3 +178,58 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent.onnx", tmp_path / "pipe.onnx"):
         with pytest.raises(OnnxFileError, match="no such file"):
             read(path)
+
+
+def with_description(path: Path, target: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """The same file with something else in its description."""
+    made = onnx.load(path)
+    entry = next(entry for entry in made.metadata_props if entry.key == KEY)
+    description = json.loads(entry.value)
+    change(description)
+    entry.value = json.dumps(description)
+    target.write_bytes(made.SerializeToString())
+    return target
+
+
+def pieces_with(**changes: object) -> Callable[[dict[str, Any]], object]:
+    def change(description: dict[str, Any]) -> None:
+        files = description["files"]
+        files["transformer.json"] = json.dumps({**json.loads(files["transformer.json"]), **changes})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (pieces_with(positions=-5), "do not fit each other"),
+        (pieces_with(prefix=["a"]), "do not fit each other"),
+        (pieces_with(prefix=[999_999]), "onnxruntime cannot run it"),
+        (lambda description: description.update(scheme="XX"), "unknown scheme"),
+        (lambda description: description["tags"].insert(1, "nonsense"), "does not fit BIOES"),
+        (lambda description: description["files"].update({"encoder.json": "[" * 100_000}), "not sound"),
+    ],
+)
+def test_parts_that_are_not_of_one_model_are_refused_before_a_text_meets_them(
+    pairs: dict[str, tuple[Tagger, Path]],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    change: Callable[[dict[str, Any]], object],
+    message: str,
+) -> None:
+    path = with_description(pairs["bert"][1], tmp_path / "model.onnx", change)
+    with pytest.raises(OnnxFileError, match=f"model.onnx: .*{message}") as refused:
+        OnnxTagger.load(path)
+    assert "\n" not in str(refused.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_word_beyond_the_table_is_refused_in_one_line(pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path) -> None:
+    def more_words(description: dict[str, Any]) -> None:
+        files = description["files"]
+        saved = json.loads(files["words.json"])
+        files["words.json"] = json.dumps({**saved, "words": [*saved["words"], *map(str, range(999)), "beyond"]})
+
+    exported = OnnxTagger.load(with_description(pairs["words"][1], tmp_path / "model.onnx", more_words))
+    with pytest.raises(OnnxFileError, match="onnxruntime cannot run it"):
+        exported.predict("beyond")

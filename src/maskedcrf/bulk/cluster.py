@@ -52,7 +52,7 @@ def import_ray() -> Any:
 
 
 @contextmanager
-def connected(cluster: Cluster) -> Iterator[Any]:
+def connect_ray(cluster: Cluster) -> Iterator[Any]:
     """Ray, connected; what was started here is stopped at the end, and a connection that was there is left alone."""
     ray = import_ray()
     if ray.is_initialized():
@@ -61,9 +61,9 @@ def connected(cluster: Cluster) -> Iterator[Any]:
     options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if not cluster.address:
         options |= _local_options(cluster)
-    with nullcontext() if cluster.address else _own_token():
+    with nullcontext() if cluster.address else _private_token():
         try:
-            with _hushed():
+            with _silence_stderr():
                 ray.init(cluster.address or "local", **options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise MaskedCRFError(f"{cluster.address or 'Ray'}: cannot begin ({_first_line(error)})") from error
@@ -74,7 +74,7 @@ def connected(cluster: Cluster) -> Iterator[Any]:
 
 
 @contextmanager
-def _hushed() -> Iterator[None]:
+def _silence_stderr() -> Iterator[None]:
     """Nothing on standard error: Ray's C++ part announces there that it was asked to be quiet."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -97,7 +97,7 @@ def _local_options(cluster: Cluster) -> dict[str, Any]:
     return options
 
 
-def knock(address: str) -> None:
+def check_reachable(address: str) -> None:
     """Refuse an address where nobody answers at once, rather than after Ray's minutes."""
     if address == "auto":
         return
@@ -116,7 +116,7 @@ def knock(address: str) -> None:
 
 
 @contextmanager
-def _own_token() -> Iterator[None]:
+def _private_token() -> Iterator[None]:
     """A token for a cluster of our own, unless the user chose one; Ray would leave its own in the home folder."""
     before = {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH_")}
     if not before:
@@ -135,7 +135,7 @@ def _token() -> str:
     return token_hex(32)
 
 
-def places(ray: Any, cluster: Cluster, *, gpu_able: bool) -> tuple[int, str]:
+def allocate_workers(ray: Any, cluster: Cluster, *, gpu_able: bool) -> tuple[int, str]:
     """How many workers there are room for, and on which device; more than there is room for are refused."""
     resources = ray.cluster_resources()
     gpus = int(resources.get("GPU", 0))

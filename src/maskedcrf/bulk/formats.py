@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maskedcrf.bulk import lines, tables
-from maskedcrf.bulk.rows import Options, Piece, Row, Tagged, Text
+from maskedcrf.bulk.rows import Options, Piece, Row, TaggedPiece, Text
 from maskedcrf.errors import DataError, MaskedCRFError
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "parquet": Format(tables.cut_parquet, tables.parquet_rows, tables.parquet_written, tables.row_shown),
-    "jsonl": Format(lines.cut_jsonl, lines.jsonl_rows, lines.jsonl_written, str),
-    "conll": Format(lines.cut_conll, lines.conll_rows, lines.conll_written, lambda content: "\n".join(content[0])),
+    "parquet": Format(tables.cut_parquet, tables.parquet_rows, tables.format_parquet, tables.describe_row),
+    "jsonl": Format(lines.cut_jsonl, lines.jsonl_rows, lines.format_jsonl, str),
+    "conll": Format(lines.cut_conll, lines.conll_rows, lines.format_conll, lambda content: "\n".join(content[0])),
 }
 
 
@@ -45,9 +45,9 @@ def cut(path: str, form: str, options: Options) -> Iterator[Piece]:
         raise DataError(f"{path}: {error}") from error
 
 
-def tag(tagger: Tagger | OnnxTagger, piece: Piece, *, path: str, form: str, options: Options) -> Tagged:
+def tag(tagger: Tagger | OnnxTagger, piece: Piece, *, path: str, form: str, options: Options) -> TaggedPiece:
     """The piece tagged; as many rows come out, or are set aside, as went in."""
-    result = Tagged()
+    result = TaggedPiece()
     rows = list(FORMATS[form].rows(piece, path, options, result.rejects))
     texts = [row.text for row in rows]
     if form == "conll" and tagger.first_character:

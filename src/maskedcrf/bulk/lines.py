@@ -9,8 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from maskedcrf.bulk.rows import Options, Piece, Row, Text, added, checked, field_of, refuse_names, reject
-from maskedcrf.data.formats.conll import LONGEST_LINE, Layout, is_docstart, runs
+from maskedcrf.bulk.rows import (
+    Options,
+    Piece,
+    Row,
+    Text,
+    added_fields,
+    field_of,
+    reject,
+    require_free_names,
+    require_taggable,
+)
+from maskedcrf.data.formats.conll import LONGEST_LINE, ColumnLayout, is_docstart, runs
 from maskedcrf.data.formats.values import json_record
 from maskedcrf.errors import DataError
 from maskedcrf.files import BLOCK, decode_block, open_binary
@@ -59,14 +69,14 @@ def jsonl_rows(piece: Piece, path: str, options: Options, rejects: list[dict[str
             line = decode_block(raw, path, number).strip()
             record = json_record(line, f"{path}:{number}")
             name = field_of(record, options)
-            text = checked(record[name], name, options)
-            refuse_names(record, options, text=isinstance(text, str))
+            text = require_taggable(record[name], name, options)
+            require_free_names(record, options, text=isinstance(text, str))
             yield Row(text, number, line)
         except DataError as error:
             rejects.append(reject(error, path, number, _visible(raw)))
 
 
-def jsonl_written(piece: Piece, answered: Sequence[tuple[Row, Prediction]], options: Options) -> bytes:
+def format_jsonl(piece: Piece, answered: Sequence[tuple[Row, Prediction]], options: Options) -> bytes:
     """The lines with their tags and entities at the end."""
     # The line itself goes on, so that numbers, keys that stand twice and the like stay as they are.
     lines = [row.content[:-1].rstrip() + ", " + _members(row.text, answer, options) for row, answer in answered]
@@ -75,7 +85,7 @@ def jsonl_written(piece: Piece, answered: Sequence[tuple[Row, Prediction]], opti
 
 def _members(text: Text, answer: Prediction, options: Options) -> str:
     """The added fields as the end of a JSON object."""
-    return json.dumps(added(text, answer, options), ensure_ascii=False)[1:]
+    return json.dumps(added_fields(text, answer, options), ensure_ascii=False)[1:]
 
 
 def _visible(raw: bytes) -> str:
@@ -107,7 +117,7 @@ def _layout(path: str, head: bytes, options: Options) -> str:
         told = [(n, line) for n, line in told if line.count("\t") == tabs]
         width = Counter(len(runs(line)) for _, line in told).most_common(1)[0][0]
         told.sort(key=lambda entry: len(runs(entry[1])) != width)
-    found = Layout.of(path, told, options.token_column, None, options.comment)
+    found = ColumnLayout.of(path, told, options.token_column, None, options.comment)
     return json.dumps(asdict(found)) if found else ""
 
 
@@ -117,7 +127,7 @@ def _is_comment(line: str, options: Options) -> bool:
 
 def conll_rows(piece: Piece, path: str, options: Options, rejects: list[dict[str, Any]]) -> Iterator[Row]:
     """The sentences; lines between them go along as rows without words, to be written as they are."""
-    layout = Layout(**json.loads(piece.layout)) if piece.layout else None
+    layout = ColumnLayout(**json.loads(piece.layout)) if piece.layout else None
     for number, raw in _groups(piece):
         try:
             lines = decode_block(raw, path, number).removesuffix("\n").split("\n")
@@ -126,7 +136,7 @@ def conll_rows(piece: Piece, path: str, options: Options, rejects: list[dict[str
             at = found[0].line - number if found else len(lines)
             separator = layout.separator if layout else " "
             before = [line + separator + "O" if is_docstart(line) else line for line in lines[:at]]
-            words = checked(list(found[0].tokens), "tokens", options) if found else []
+            words = require_taggable(list(found[0].tokens), "tokens", options) if found else []
             if before:
                 yield Row([], 0, (before, ""))
             if found:
@@ -148,7 +158,7 @@ def _groups(piece: Piece) -> Iterator[tuple[int, bytes]]:
         yield first, b"".join(group)
 
 
-def conll_written(piece: Piece, answered: Sequence[tuple[Row, Prediction]], options: Options) -> bytes:
+def format_conll(piece: Piece, answered: Sequence[tuple[Row, Prediction]], options: Options) -> bytes:
     """The lines with their tags as a last column."""
     out: list[str] = []
     for row, answer in answered:

@@ -99,7 +99,7 @@ class Manifest:
 
     @staticmethod
     @contextmanager
-    def opened(folder: Path, made: Mapping[str, Any], *, overwrite: bool) -> Iterator[Manifest]:
+    def open(folder: Path, made: Mapping[str, Any], *, overwrite: bool) -> Iterator[Manifest]:
         """The folder's manifest, for this run alone; outputs of another model or other options are refused."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +180,7 @@ class Sink(Protocol):
         """Finish the file."""
 
 
-class Target:
+class OutputFile:
     """One output on its way, and the rows set aside; `finish` makes both appear, `drop` leaves no trace."""
 
     def __init__(self, folder: Path, source: Source) -> None:
@@ -194,13 +194,13 @@ class Target:
 
     def write(self, content: bytes, rejects: bytes) -> None:
         """Add the rows of a piece."""
-        with self._named():
+        with self._report_errors():
             self._sink.write(content)
             self._set_aside += self._raw[1].write(rejects)
 
     def finish(self) -> None:
         """Make the output appear, or leave things as they were."""
-        with self._named():
+        with self._report_errors():
             self._finish()
 
     def drop(self) -> None:
@@ -211,7 +211,7 @@ class Target:
             part.unlink(missing_ok=True)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

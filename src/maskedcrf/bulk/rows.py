@@ -49,7 +49,7 @@ class Options:
         """What the tagger is asked."""
         return {"probabilities": True} if self.probabilities else {}
 
-    def added(self, *, text: bool) -> list[str]:
+    def added_fields(self, *, text: bool) -> list[str]:
         """Names of the fields added to a row; raw text also gets `tokens`, because tags are per token."""
         return [self.prefix + name for name in (("tokens",) if text else ()) + ("tags", "entities")]
 
@@ -65,7 +65,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tagged:
+class TaggedPiece:
     """The rows of a piece with something added, and those set aside."""
 
     content: bytes = b""
@@ -82,7 +82,7 @@ class Row(NamedTuple):
     content: Any
 
 
-def checked(value: Any, name: str, options: Options) -> Text:
+def require_taggable(value: Any, name: str, options: Options) -> Text:
     """A text or a list of tokens that can be tagged, or a DataError."""
     if not isinstance(value, str | list):
         raise DataError(f"row: {name} must be a list of strings or one string, got {type(value).__name__}")
@@ -107,16 +107,16 @@ def field_of(names: Any, options: Options) -> str:
     raise DataError(f"row: no {' and no '.join(wanted)}; name the field of the words with --field")
 
 
-def refuse_names(names: Any, options: Options, *, text: bool) -> None:
+def require_free_names(names: Any, options: Options, *, text: bool) -> None:
     """Refuse to write over what a row holds already."""
-    for name in options.added(text=text):
+    for name in options.added_fields(text=text):
         if name in names:
             raise DataError(f"row: there is a field {name} already; give the new ones a --prefix")
 
 
-def added(text: Text, answer: Prediction, options: Options) -> dict[str, Any]:
+def added_fields(text: Text, answer: Prediction, options: Options) -> dict[str, Any]:
     """The fields added to a row, by name."""
     is_text = isinstance(text, str)
     found: dict[str, Any] = {"tokens": list(answer.tokens)} if is_text else {}
     found |= {"tags": list(answer.tags), "entities": [entity.to_json() for entity in answer.entities]}
-    return dict(zip(options.added(text=is_text), found.values(), strict=True))
+    return dict(zip(options.added_fields(text=is_text), found.values(), strict=True))

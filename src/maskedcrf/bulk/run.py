@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from maskedcrf.bulk.cluster import Cluster, connected, import_ray, knock, places
+from maskedcrf.bulk.cluster import Cluster, allocate_workers, check_reachable, connect_ray, import_ray
 from maskedcrf.bulk.formats import cut, tag
-from maskedcrf.bulk.output import COUNTS, Manifest, Source, Target, find_sources
+from maskedcrf.bulk.output import COUNTS, Manifest, OutputFile, Source, find_sources
 from maskedcrf.bulk.rows import Options, Piece
 from maskedcrf.data.tokenizers import change_tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError
@@ -32,12 +32,12 @@ GPU_PIECE = 8
 """A GPU gets this many times larger pieces: it takes more at a time."""
 READERS = 2
 """Files that are cut at a time: the next one is open when one ends."""
-AHEAD = 2
+PIECES_PER_WORKER = 2
 """Pieces that a worker has at a time: one in hand, and the next."""
 
 
 @dataclass(slots=True)
-class Tally:
+class Progress:
     """How far a run is; sentences, tokens and rejected rows count those of the files it found finished, too."""
 
     files: int
@@ -72,7 +72,7 @@ def tag_files(
     cluster: Cluster | None = None,
     form: str | None = None,
     overwrite: bool = False,
-) -> Iterator[Tally]:
+) -> Iterator[Progress]:
     """Tag files into a folder; yields how far it is, after every piece, and last when all is done.
 
     What an earlier run with the same model and options has finished is skipped. Every node must see model and inputs
@@ -81,22 +81,22 @@ def tag_files(
     import_ray()
     options, cluster, folder = options or Options(), cluster or Cluster(), Path(output)
     if cluster.address:
-        knock(cluster.address)
+        check_reachable(cluster.address)
     sources = find_sources(inputs, folder, form=form)
     if options.probabilities and any(source.form == "conll" for source in sources):
         raise DataError("columns have no room for probabilities; give Parquet or JSON lines")
     model = Path(model).absolute()
     _check(model, options)
-    with Manifest.opened(folder, _made(model, options), overwrite=overwrite) as manifest:
+    with Manifest.open(folder, _run_fingerprint(model, options), overwrite=overwrite) as manifest:
         pending = [source for source in sources if not manifest.has(source)]
         if manifest.is_new and not overwrite:
             _refuse_foreign(pending, folder)
-        tally = Tally(len(sources), skipped=len(sources) - len(pending))
+        progress = Progress(len(sources), skipped=len(sources) - len(pending))
         for source in sources:
-            tally.count(manifest.counts(source), sign=int(source not in pending))
+            progress.count(manifest.counts(source), sign=int(source not in pending))
         if pending:
-            yield from _run(model, pending, folder, options, cluster, manifest, tally)
-        yield tally
+            yield from _run(model, pending, folder, options, cluster, manifest, progress)
+        yield progress
 
 
 def load_tagger(model: Path, options: Options, device: str = "cpu") -> Tagger | OnnxTagger:
@@ -119,7 +119,7 @@ def _check(model: Path, options: Options) -> None:
     next(iter(load_tagger(model, options).stream(["a"], **options.question)))
 
 
-def _made(model: Path, options: Options) -> dict[str, Any]:
+def _run_fingerprint(model: Path, options: Options) -> dict[str, Any]:
     """What the output depends on: the model's bytes and the options, save those that change nothing in it."""
     digest = hashlib.sha256()
     for path in sorted(model.rglob("*")) if model.is_dir() else [model]:
@@ -144,18 +144,18 @@ def _run(
     options: Options,
     cluster: Cluster,
     manifest: Manifest,
-    tally: Tally,
-) -> Iterator[Tally]:
-    with connected(cluster) as ray:
-        tally.workers, tally.device = places(ray, cluster, gpu_able=model.is_dir())
-        if tally.device == "cuda":
+    progress: Progress,
+) -> Iterator[Progress]:
+    with connect_ray(cluster) as ray:
+        progress.workers, progress.device = allocate_workers(ray, cluster, gpu_able=model.is_dir())
+        if progress.device == "cuda":
             options = replace(options, piece=options.piece * GPU_PIECE)
         with (
             _quiet(ray, options) as context,
             ray.data.DataContext.current(context),
-            closing(_results(ray, model, sources, options, tally)) as results,
+            closing(_results(ray, model, sources, options, progress)) as results,
         ):
-            yield from _write(results, sources, folder, manifest, tally)
+            yield from _write(results, sources, folder, manifest, progress)
 
 
 @contextmanager
@@ -176,11 +176,11 @@ def _quiet(ray: Any, options: Options) -> Iterator[Any]:
 
 
 def _results(
-    ray: Any, model: Path, sources: Sequence[Source], options: Options, tally: Tally
+    ray: Any, model: Path, sources: Sequence[Source], options: Options, progress: Progress
 ) -> Generator[dict[str, Any], None, None]:
     """What the workers give back, in the order of the files and of their pieces."""
     items = [{"file": number, "path": source.path, "form": source.form} for number, source in enumerate(sources)]
-    needs = {"num_gpus": 1} if tally.device == "cuda" else {"num_cpus": 1}
+    needs = {"num_gpus": 1} if progress.device == "cuda" else {"num_cpus": 1}
     stream = (
         ray.data.from_items(items, override_num_blocks=len(items))
         .map_batches(
@@ -195,8 +195,8 @@ def _results(
             _Worker,
             batch_size=1,
             batch_format="pyarrow",
-            fn_constructor_kwargs={"model": str(model), "device": tally.device, "options": options},
-            compute=ray.data.ActorPoolStrategy(size=tally.workers, max_tasks_in_flight_per_actor=AHEAD),
+            fn_constructor_kwargs={"model": str(model), "device": progress.device, "options": options},
+            compute=ray.data.ActorPoolStrategy(size=progress.workers, max_tasks_in_flight_per_actor=PIECES_PER_WORKER),
             **needs,
         )
     )
@@ -267,25 +267,25 @@ def _row(values: dict[str, Any], fields: dict[str, Any]) -> Any:
 
 
 def _write(
-    results: Iterator[dict[str, Any]], sources: Sequence[Source], folder: Path, manifest: Manifest, tally: Tally
-) -> Iterator[Tally]:
+    results: Iterator[dict[str, Any]], sources: Sequence[Source], folder: Path, manifest: Manifest, progress: Progress
+) -> Iterator[Progress]:
     """Write what comes, file by file; each must come whole and in order, or the run stops."""
     states = [source.state() for source in sources]  # before they are read: what changes later is tagged again
     for number, (source, state) in enumerate(zip(sources, states, strict=True)):
-        target = Target(folder, source)
+        target = OutputFile(folder, source)
         counts = Counter({name: 0 for name in COUNTS})
         try:
             for row in _pieces_of(results, number, source):
                 target.write(row["content"], row["rejects"])
                 counts.update({name: row[name] for name in COUNTS})
-                tally.count(row)
-                yield tally
+                progress.count(row)
+                yield progress
             target.finish()
             manifest.add(source, state, counts)
-            tally.finished += 1
+            progress.finished += 1
         except _FailedError as error:
-            tally.failed[source.path] = str(error)
-            tally.count(counts, sign=-1)
+            progress.failed[source.path] = str(error)
+            progress.count(counts, sign=-1)
         finally:
             target.drop()
     if next(results, None) is not None:

@@ -6,7 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from maskedcrf.bulk.rows import Options, Piece, Row, added, checked, field_of, refuse_names, reject
+from maskedcrf.bulk.rows import (
+    Options,
+    Piece,
+    Row,
+    added_fields,
+    field_of,
+    reject,
+    require_free_names,
+    require_taggable,
+)
 from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,7 +32,7 @@ def cut_parquet(path: str, options: Options) -> Iterator[Piece]:
             schema = file.schema_arrow
             name = field_of(schema.names, options)
             is_text = _is_text(schema.field(name).type, path, name)
-            refuse_names(schema.names, options, text=is_text)
+            require_free_names(schema.names, options, text=is_text)
             yield Piece(1, arrow_bytes(schema.empty_table()))
             about = sum(file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups))
             size = max(1, options.piece * file.metadata.num_rows // max(about, 1))
@@ -61,31 +70,31 @@ def parquet_rows(piece: Piece, path: str, options: Options, rejects: list[dict[s
             value = cell.as_py()
             if value is None:
                 raise DataError(f"row: {name} is null")
-            yield Row(checked(value, name, options), piece.first + number, (table, number))
+            yield Row(require_taggable(value, name, options), piece.first + number, (table, number))
         except UnicodeDecodeError:
             rejects.append(reject(DataError(f"row: {name} is not UTF-8"), path, piece.first + number, ""))
         except DataError as error:
-            rejects.append(reject(error, path, piece.first + number, row_shown((table, number))))
+            rejects.append(reject(error, path, piece.first + number, describe_row((table, number))))
 
 
-def row_shown(content: tuple[Any, int]) -> str:
+def describe_row(content: tuple[Any, int]) -> str:
     """A row as JSON, for the file of rejected rows."""
     table, number = content
     return json.dumps(table.slice(number, 1).to_pylist()[0], ensure_ascii=False, default=str)
 
 
-def parquet_written(piece: Piece, answered: Sequence[tuple[Row, Prediction]], options: Options) -> bytes:
+def format_parquet(piece: Piece, answered: Sequence[tuple[Row, Prediction]], options: Options) -> bytes:
     """The answered rows as an Arrow stream: their columns as they were, and those added."""
     import pyarrow as pa
 
     table = arrow_table(piece.content)
     is_text = _is_text(table.schema.field(field_of(table.schema.names, options)).type, "", "")
     kept = table.take(pa.array([row.content[1] for row, _ in answered], pa.int64()))
-    fields = [added(row.text, answer, options) for row, answer in answered]
+    fields = [added_fields(row.text, answer, options) for row, answer in answered]
     words = pa.list_(pa.string())
     entity = {"type": pa.string(), "text": pa.string(), "start": pa.int32(), "end": pa.int32()}
     entity |= {"tokens": pa.list_(pa.int32())} | ({"probability": pa.float64()} if options.probabilities else {})
-    for name in options.added(text=is_text):
+    for name in options.added_fields(text=is_text):
         kind = pa.list_(pa.struct(entity)) if name == options.prefix + "entities" else words
         kept = kept.append_column(name, pa.array([each[name] for each in fields], kind))
     return arrow_bytes(kept)

@@ -56,7 +56,7 @@ class _ReaderGoneError(Exception):
     """Whoever read our output has left; click would take the plain error for a failure."""
 
 
-def _telling_of_its_output(run: Callable[..., None], *, writes_files: bool) -> Callable[..., None]:
+def _report_stdout_errors(run: Callable[..., None], *, writes_files: bool) -> Callable[..., None]:
     """The command, with errors of standard output, which have no name of their own, told apart from all others."""
 
     @wraps(run)
@@ -96,7 +96,7 @@ class _Command(TyperCommand):
                     formatter.write_dl(found)
 
 
-class _OnUse(TyperGroup):
+class _LazyGroup(TyperGroup):
     """Commands of the table; a command's file is imported only when it runs."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -113,7 +113,7 @@ class _OnUse(TyperGroup):
             return None
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         run = _module_of(cmd_name).run
-        app.command(cmd_name, cls=_Command)(_telling_of_its_output(run, writes_files=cmd_name in WRITERS))
+        app.command(cmd_name, cls=_Command)(_report_stdout_errors(run, writes_files=cmd_name in WRITERS))
         return typer.main.get_command(app)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -122,7 +122,10 @@ class _OnUse(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_OnUse, add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=_LazyGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

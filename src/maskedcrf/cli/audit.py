@@ -42,7 +42,7 @@ def run(
       maskedcrf audit predictions.conll
       maskedcrf audit --scheme BIOES --json predictions.conll
     """
-    from maskedcrf.cli.streams import chunks, column, doubt_scheme, note, print_json, sides_read
+    from maskedcrf.cli.streams import chunks, column, columns_hint, note, print_json, warn_wrong_scheme
     from maskedcrf.evaluation.audit import Audit, audit
     from maskedcrf.evaluation.check import located
     from maskedcrf.tags.scheme import Scheme
@@ -51,13 +51,13 @@ def run(
     total = Audit({}, scheme_.name, ",".join(files))
     for chunk in chunks(files, comment=comment, keep_docstart=True, input_format=input_format):
         sides = column(chunk, gold_column), column(chunk, predicted_column)
-        with located(chunk, sides_read(gold_column, predicted_column)):
+        with located(chunk, columns_hint(gold_column, predicted_column)):
             total += audit(*sides, scheme=scheme_)
     if as_json:
         print_json(total.to_dict())
         return
     _show(total)
-    doubt_scheme(total.total.illegal, total.total.predicted, scheme_.name)
+    warn_wrong_scheme(total.total.illegal, total.total.predicted, scheme_.name)
     note(total.signature)
 
 

@@ -124,10 +124,10 @@ def _rewrite_columns(
     counts: _Counts,
 ) -> None:
     """Columns to columns: only the tags change."""
-    from maskedcrf.cli.streams import chunks, column, written
+    from maskedcrf.cli.streams import chunks, column, output_text
     from maskedcrf.data.formats.conll import write_conll
 
-    with written(output) as text:
+    with output_text(output) as text:
         for chunk in chunks(files, comment=comment, marks=True):
             tags = _converted(chunk, column(chunk, number), schemes, strategy, counts)
             sentences = [sentence.with_column(number, own) for sentence, own in zip(chunk, tags, strict=True)]
@@ -200,7 +200,7 @@ def _converted(
     segments = [Segment(start, end, found.types[kind]) for start, end, kind in places]
     line = encode(segments, int(firsts[-1]) + len(tags), target)
     begins = (firsts[:-1] + np.arange(len(tags))).tolist()
-    written = [line[begin : begin + len(own)] for begin, own in zip(begins, tags, strict=True)]
-    counts.merged += len(segments) - len(read(TagIds.of(written), target).start)
+    output_text = [line[begin : begin + len(own)] for begin, own in zip(begins, tags, strict=True)]
+    counts.merged += len(segments) - len(read(TagIds.of(output_text), target).start)
     counts.illegal += int((~found.legal).sum())
-    return written
+    return output_text

@@ -119,7 +119,7 @@ def _score_columns(
     input_format: str,
 ) -> dict[str, Evaluation]:
     """The scores of files that hold both sides, by strategy."""
-    from maskedcrf.cli.streams import chunks, column, sides_read
+    from maskedcrf.cli.streams import chunks, column, columns_hint
     from maskedcrf.evaluation.check import located
     from maskedcrf.evaluation.conlleval import Evaluation
     from maskedcrf.evaluation.counts import Counts, count
@@ -127,7 +127,7 @@ def _score_columns(
     totals = {rule: Counts() for rule in rules}
     for chunk in chunks(files, keep_docstart=True, comment=comment, input_format=input_format):
         gold, predicted = (column(chunk, number) for number in columns)
-        with located(chunk, sides_read(*columns)):
+        with located(chunk, columns_hint(*columns)):
             for rule in rules:
                 totals[rule] += count(gold, predicted, scheme=scheme, strategy=rule)
     return {rule: Evaluation(total, scheme.name, rule, ",".join(files)) for rule, total in totals.items()}
@@ -204,7 +204,7 @@ def _chunks(predictions: Iterator[Any], size: int = 1024) -> Iterator[list[Any]]
 
 def _tell(results: dict[str, Evaluation], asked: Sequence[str], *, as_json: bool) -> None:
     """Print the scores asked for; all of them on standard error, with their signatures."""
-    from maskedcrf.cli.streams import doubt_scheme, note, print_json
+    from maskedcrf.cli.streams import note, print_json, warn_wrong_scheme
 
     if as_json:
         answers = {rule: results[rule].to_dict() for rule in asked}
@@ -219,7 +219,7 @@ def _tell(results: dict[str, Evaluation], asked: Sequence[str], *, as_json: bool
         note(f"f1 {result.f1:.2f} | {result.signature}")
     if "discard" in results:
         kept, legal = (results[rule].counts.total.predicted for rule in ("retain", "discard"))
-        doubt_scheme(kept - legal, kept, results["discard"].scheme)
+        warn_wrong_scheme(kept - legal, kept, results["discard"].scheme)
 
 
 def _show(result: Evaluation) -> None:

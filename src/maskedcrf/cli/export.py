@@ -10,7 +10,7 @@ import typer
 from maskedcrf.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from maskedcrf.onnx.export import Agreement
+    from maskedcrf.onnx.export import ExportComparison
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
     from maskedcrf.cli.streams import note, print_json
     from maskedcrf.data.formats import read_sentences
     from maskedcrf.evaluation.check import check as check_tags
-    from maskedcrf.onnx.export import compare, export
+    from maskedcrf.onnx.export import compare_with_export, export
     from maskedcrf.onnx.tagger import OnnxTagger
     from maskedcrf.tagger import Tagger
 
@@ -50,16 +50,16 @@ def run(
     check_tags(sentences, tagger.output_scheme)  # a file whose tags do not fit is refused before anything is written
     export(tagger, output, int8=int8)
     size = output.stat().st_size
-    found = compare(tagger, OnnxTagger.load(output), sentences) if sentences else None
+    found = compare_with_export(tagger, OnnxTagger.load(output), sentences) if sentences else None
     if as_json:
         print_json({"file": str(output), "bytes": size, "int8": int8, "check": None if found is None else vars(found)})
         return
     note(f"{output}: {size / 1e6:.1f} MB, {'int8' if int8 else 'float32'}")
     if found is not None:
-        print(_told(found))
+        print(_format_comparison(found))
 
 
-def _told(found: Agreement) -> str:
+def _format_comparison(found: ExportComparison) -> str:
     told = f"{found.sentences} sentences, {found.tokens} tokens: {found.different_tags} tags differ"
     told += f" in {found.different_sentences} sentences"
     if found.f1_model is None or found.f1_onnx is None:

@@ -94,7 +94,7 @@ def run(
       maskedcrf predict model test.conll | maskedcrf evaluate -
       maskedcrf predict model news.txt --format jsonl --threshold 0.2 > entities.jsonl
     """
-    from maskedcrf.cli.streams import note, written
+    from maskedcrf.cli.streams import note, output_text
     from maskedcrf.data.formats.conll import DocumentMark
     from maskedcrf.data.tokenizers import change_tokenizer
 
@@ -118,7 +118,7 @@ def run(
     with (
         nullcontext(sys.stdout if shape is OutputFormat.text else standard_output())
         if output == "-"
-        else written(output) as handle
+        else output_text(output) as handle
     ):
         _write(kept, answers, handle, shape, terminal=terminal)
 
@@ -237,7 +237,7 @@ def _write(
             fields = given.fields if isinstance(given, Record) else {}
             handle.write(json.dumps(_with_fields(fields, answer), ensure_ascii=False) + "\n")
         elif shape is OutputFormat.text:
-            handle.write(_marked(answer, terminal=terminal) + "\n")
+            handle.write(_highlight(answer, terminal=terminal) + "\n")
         elif answer.tokens:
             write_conll(_with_tags(_words(given), answer).parts(), handle)
 
@@ -259,12 +259,12 @@ def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:
     return replace(given, tags=answer.tags, columns=(*given.columns, answer.tags))
 
 
-def _marked(answer: Prediction, *, terminal: bool) -> str:
+def _highlight(answer: Prediction, *, terminal: bool) -> str:
     """The text with its entities marked: [Oslo LOC], with the probability where it is known."""
     pieces, at = [], 0
     colours, shown = terminal and _has_colours(), printable if terminal else str
     text = answer.text
-    for entity in _apart(answer.entities):
+    for entity in _without_overlaps(answer.entities):
         share = "" if entity.probability is None else f" {entity.probability:.2f}"
         mark = shown(f"[{entity.text} {entity.type}{share}]")
         pieces += [shown(text[at : entity.start]), f"\033[1;36m{mark}\033[0m" if colours else mark]
@@ -272,7 +272,7 @@ def _marked(answer: Prediction, *, terminal: bool) -> str:
     return "".join([*pieces, shown(text[at:])])
 
 
-def _apart(entities: Iterable[Entity]) -> list[Entity]:
+def _without_overlaps(entities: Iterable[Entity]) -> list[Entity]:
     """Of entities above a threshold that overlap, the most probable, by their place in the text."""
     taken: list[Entity] = []
     covered: set[int] = set()

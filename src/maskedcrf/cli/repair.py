@@ -45,13 +45,13 @@ def run(
       maskedcrf repair --strategy discard predictions.conll > legal.conll
       maskedcrf repair --scheme BIOES train.conll.gz --output train.legal.conll.gz
     """
-    from maskedcrf.cli.streams import chunks, note, written
+    from maskedcrf.cli.streams import chunks, note, output_text
     from maskedcrf.data.formats.conll import write_conll
     from maskedcrf.tags.scheme import Scheme
 
     scheme_ = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
     changed = tokens = 0
-    with written(output) as text:
+    with output_text(output) as text:
         for chunk in chunks(files, comment=comment, marks=True, input_format=input_format):
             repaired = list(_repaired(chunk, column, scheme_, strategy.value))
             for before, after in zip(chunk, repaired, strict=True):

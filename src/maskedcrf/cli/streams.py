@@ -25,7 +25,7 @@ from maskedcrf.files import atomic_file, write_error
 if TYPE_CHECKING:
     from rich.table import Table
 
-PATIENCE = 1.0
+PROGRESS_AFTER_SECONDS = 1.0
 """Seconds before progress is shown."""
 
 
@@ -48,7 +48,7 @@ def chunks(
     for chunk in found:
         yield chunk
         tokens += sum(map(len, chunk))
-        if sys.stderr.isatty() and time.monotonic() - begun > PATIENCE:
+        if sys.stderr.isatty() and time.monotonic() - begun > PROGRESS_AFTER_SECONDS:
             shown = True
             print(f"\r{printable(chunk[-1].file)}: {tokens:,} tokens", end="\033[K", file=sys.stderr, flush=True)
     if shown:
@@ -100,7 +100,7 @@ def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:
     return [() if isinstance(each, DocumentMark) else each.columns[number] for each in sentences]
 
 
-def sides_read(gold: int, predicted: int) -> str:
+def columns_hint(gold: int, predicted: int) -> str:
     """Where gold and predicted tags were read, for users whose columns differ."""
     return f"gold is read from column {gold} (--gold-column), predictions from {predicted} (--predicted-column)"
 
@@ -115,7 +115,7 @@ def print_json(answer: object) -> None:
     echo(json.dumps(answer, indent=2, ensure_ascii=False, allow_nan=False))
 
 
-def doubt_scheme(illegal: int, total: int, scheme: str) -> None:
+def warn_wrong_scheme(illegal: int, total: int, scheme: str) -> None:
     """Ask whether the scheme is right where most segments break it."""
     if 2 * illegal > total:
         note(f"{illegal} of {total} predicted segments are illegal in {scheme}: is --scheme right? try maskedcrf check")
@@ -131,7 +131,7 @@ def print_table(table: Table) -> None:
 
 
 @contextmanager
-def written(output: str) -> Iterator[TextIO]:
+def output_text(output: str) -> Iterator[TextIO]:
     """A text to write to, which becomes the output only when all went well."""
     path = Path(output)
     if output != "-" and path.is_dir():

@@ -16,7 +16,7 @@ from maskedcrf.cli.options import DEVICE, AsJson, Comment, OwnSplitter, OwnToken
 from maskedcrf.files import SUFFIXES
 
 if TYPE_CHECKING:
-    from maskedcrf.bulk.run import Tally
+    from maskedcrf.bulk.run import Progress
 
 
 NAMES = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
@@ -102,51 +102,52 @@ def run(
         form=None if input_format is Form.auto else input_format.value,
         overwrite=overwrite,
     )
-    tally = _watched(steps, overwrite=overwrite)
-    for reason in tally.failed.values():
+    progress = _run_with_hint(steps, overwrite=overwrite)
+    for reason in progress.failed.values():
         note(reason)
     if as_json:
-        print_json({**asdict(tally), "output": str(output)})
+        print_json({**asdict(progress), "output": str(output)})
     else:
-        note(_summary(tally, output))
-    if not tally.is_complete:
+        note(_summary(progress, output))
+    if not progress.is_complete:
         raise typer.Exit(1)
 
 
-def _watched(steps: Iterable[Tally], *, overwrite: bool) -> Tally:
+def _run_with_hint(steps: Iterable[Progress], *, overwrite: bool) -> Progress:
     """The last tally; of a run that is stopped with Ctrl-C, it is said what is left of it."""
     from maskedcrf.cli.streams import note
 
     try:
-        return _shown(steps)
+        return _show_progress(steps)
     except KeyboardInterrupt:
         same = "the same command without --overwrite" if overwrite else "the same command"
         note(f"stopped; finished files are kept, {same} does the rest")
         raise
 
 
-def _shown(steps: Iterable[Tally]) -> Tally:
+def _show_progress(steps: Iterable[Progress]) -> Progress:
     """The last tally; on a terminal, each is shown on one line."""
     begun, before = time.monotonic(), None
     is_terminal = sys.stderr.isatty()
     try:
-        for tally in steps:
+        for progress in steps:
             if is_terminal:
-                before = tally.sentences if before is None else before
-                rate = (tally.sentences - before) / max(time.monotonic() - begun, 1e-3)
-                done = f"{tally.skipped + tally.finished} of {tally.files} files"
-                rejected = f", {tally.rejected:,} set aside" if tally.rejected else ""
-                line = f"{done}, {tally.sentences:,} sentences{rejected}, {rate:,.0f} a second"
+                before = progress.sentences if before is None else before
+                rate = (progress.sentences - before) / max(time.monotonic() - begun, 1e-3)
+                done = f"{progress.skipped + progress.finished} of {progress.files} files"
+                rejected = f", {progress.rejected:,} set aside" if progress.rejected else ""
+                line = f"{done}, {progress.sentences:,} sentences{rejected}, {rate:,.0f} a second"
                 print(f"\r{line}", end="\033[K", file=sys.stderr, flush=True)
     finally:
         if is_terminal:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-    return tally
+    return progress
 
 
-def _summary(tally: Tally, output: Path) -> str:
-    parts = [f"{tally.sentences:,} sentences, {tally.tokens:,} tokens in {tally.finished + tally.skipped} files"]
-    parts += [f"{tally.skipped} of them done before"] if tally.skipped else []
-    parts += [f"{tally.rejected:,} rows set aside, see *.rejects.jsonl below {output}"] if tally.rejected else []
-    parts += [f"{len(tally.failed)} files could not be read"] if tally.failed else []
+def _summary(progress: Progress, output: Path) -> str:
+    files = progress.finished + progress.skipped
+    parts = [f"{progress.sentences:,} sentences, {progress.tokens:,} tokens in {files} files"]
+    parts += [f"{progress.skipped} of them done before"] if progress.skipped else []
+    parts += [f"{progress.rejected:,} rows set aside, see *.rejects.jsonl below {output}"] if progress.rejected else []
+    parts += [f"{len(progress.failed)} files could not be read"] if progress.failed else []
     return "; ".join(parts)

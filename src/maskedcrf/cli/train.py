@@ -116,14 +116,14 @@ def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None
     settings = Settings.of(values)  # wrong settings are said before files are read
     seeds, output, overwrite = files.pop("seeds", None), files["output"], files.get("overwrite", False)
     if seeds is not None:
-        with _telling_how_to_go_on(output, overwrite=overwrite, several=True):
+        with _explain_resume(output, overwrite=overwrite, several=True):
             _, summary = train_seeds(
                 files.pop("train"), files.pop("dev", None), seeds=seeds, settings=settings, **files
             )
         if is_main_process():
             print_json(summary) if as_json else _show_seeds(summary)
         return
-    with _telling_how_to_go_on(output, overwrite=overwrite):
+    with _explain_resume(output, overwrite=overwrite):
         tagger = train(files.pop("train"), files.pop("dev", None), settings=settings, **files)
     if not is_main_process():
         return
@@ -155,7 +155,7 @@ def _log_lines() -> Iterator[None]:
 
 
 @contextmanager
-def _telling_how_to_go_on(output: str, *, overwrite: bool, several: bool = False) -> Iterator[None]:
+def _explain_resume(output: str, *, overwrite: bool, several: bool = False) -> Iterator[None]:
     """Of a run that is stopped with Ctrl-C, say what is left of it."""
     from maskedcrf.cli.streams import note
     from maskedcrf.training.distributed import is_main_process
@@ -164,7 +164,7 @@ def _telling_how_to_go_on(output: str, *, overwrite: bool, several: bool = False
         yield
     except KeyboardInterrupt:
         if is_main_process():
-            note(f"stopped; {_left_of_seeds(overwrite) if several else _left_of_a_run(output, overwrite)}")
+            note(f"stopped; {_left_of_seeds(overwrite) if several else _resume_hint(output, overwrite)}")
         raise
 
 
@@ -173,7 +173,7 @@ def _left_of_seeds(overwrite: bool) -> str:
     return f"finished seeds are kept, {rest}"
 
 
-def _left_of_a_run(output: str, overwrite: bool) -> str:
+def _resume_hint(output: str, overwrite: bool) -> str:
     from maskedcrf.training.checkpoint import checkpoints
     from maskedcrf.training.lock import sibling
     from maskedcrf.training.train import CHECKPOINT_SUFFIX

@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Split:
     """One split as its publisher has it. In column files the token stands first and the tag last."""
 
     files: tuple[str, ...]
@@ -63,9 +63,9 @@ class CorpusInfo:
     task: str
     language: str
     scheme: str
-    train: Part
-    test: Part
-    dev: Part | None
+    train: Split
+    test: Split
+    dev: Split | None
     """None: 10 % of train, drawn by a seed."""
     licence: str
     source: str
@@ -94,7 +94,7 @@ class Corpus:
         return tuple(sorted({tag for part in (self.train, self.dev, self.test) for s in part for tag in s.tags or ()}))
 
 
-_MSRA_TRAIN = Part(("train.bio.txt", "msra_train_bio"), (Counts(45000, 2171573, 75059, 3, 0),))
+_MSRA_TRAIN = Split(("train.bio.txt", "msra_train_bio"), (Counts(45000, 2171573, 75059, 3, 0),))
 _MSRA_LICENCE = "Microsoft Research Asia, for SIGHAN Bakeoff 2006; no open licence"
 _SLOT_GATED = "github.com/MiuLab/SlotGated-SLU, data/"
 
@@ -106,9 +106,9 @@ CORPORA: dict[str, CorpusInfo] = {
             task="named entities",
             language="zh",
             scheme="BIO",
-            train=Part(("train.conll", "weiboNER_2nd_conll.train"), (Counts(1350, 73778, 1895, 8, 10),)),
-            dev=Part(("dev.conll", "weiboNER_2nd_conll.dev"), (Counts(270, 14509, 389, 8, 0),)),
-            test=Part(("test.conll", "weiboNER_2nd_conll.test"), (Counts(270, 14842, 418, 8, 4),)),
+            train=Split(("train.conll", "weiboNER_2nd_conll.train"), (Counts(1350, 73778, 1895, 8, 10),)),
+            dev=Split(("dev.conll", "weiboNER_2nd_conll.dev"), (Counts(270, 14509, 389, 8, 0),)),
+            test=Split(("test.conll", "weiboNER_2nd_conll.test"), (Counts(270, 14842, 418, 8, 4),)),
             licence="annotations CC BY-SA 3.0; the messages follow Weibo's terms",
             source="github.com/hltcoe/golden-horse, data/weiboNER_2nd_conll.*",
             gold="repair",
@@ -120,9 +120,9 @@ CORPORA: dict[str, CorpusInfo] = {
             task="named entities",
             language="zh",
             scheme="BIO",
-            train=Part(("train.char.bio",), (Counts(3825, 124099, 13440, 8, 2),)),
-            dev=Part(("dev.char.bio",), (Counts(472, 13890, 1497, 8, 0),)),
-            test=Part(("test.char.bio",), (Counts(477, 15100, 1630, 8, 0),)),
+            train=Split(("train.char.bio",), (Counts(3825, 124099, 13440, 8, 2),)),
+            dev=Split(("dev.char.bio",), (Counts(472, 13890, 1497, 8, 0),)),
+            test=Split(("test.char.bio",), (Counts(477, 15100, 1630, 8, 0),)),
             licence="none stated; names of real people",
             source="github.com/DandyQi/MaskedCRF, data/resume",
             gold="repair",
@@ -135,7 +135,7 @@ CORPORA: dict[str, CorpusInfo] = {
             scheme="BIO",
             train=_MSRA_TRAIN,
             dev=None,
-            test=Part(
+            test=Split(
                 ("test_4365.char.bmes", "test.char.bmes"),
                 (Counts(4365, 172601, 6181, 3, 0),),
                 scheme="BMES",
@@ -152,7 +152,7 @@ CORPORA: dict[str, CorpusInfo] = {
             scheme="BIO",
             train=_MSRA_TRAIN,
             dev=None,
-            test=Part(("test.bio.txt", "msra_test_bio"), (Counts(3442, 172601, 6190, 3, 0),)),
+            test=Split(("test.bio.txt", "msra_test_bio"), (Counts(3442, 172601, 6190, 3, 0),)),
             licence=_MSRA_LICENCE,
             source="github.com/zhooufeng/Data, MSRA.zip",
             quirks="the common copy: the same test text with other sentence breaks, one of 2427 characters",
@@ -162,9 +162,9 @@ CORPORA: dict[str, CorpusInfo] = {
             task="named entities",
             language="zh",
             scheme="BMES",
-            train=Part(("train.char.bmes",), (Counts(15724, 491903, 13372, 4, 0), Counts(15589, 491228, 13372, 4, 0))),
-            dev=Part(("dev.char.bmes",), (Counts(4301, 200505, 6950, 4, 0), Counts(4303, 200526, 6954, 4, 0))),
-            test=Part(("test.char.bmes",), (Counts(4346, 208066, 7684, 4, 0), Counts(4346, 208042, 7684, 4, 0))),
+            train=Split(("train.char.bmes",), (Counts(15724, 491903, 13372, 4, 0), Counts(15589, 491228, 13372, 4, 0))),
+            dev=Split(("dev.char.bmes",), (Counts(4301, 200505, 6950, 4, 0), Counts(4303, 200526, 6954, 4, 0))),
+            test=Split(("test.char.bmes",), (Counts(4346, 208066, 7684, 4, 0), Counts(4346, 208042, 7684, 4, 0))),
             licence="LDC user agreement (LDC2011T03)",
             source="catalog.ldc.upenn.edu/LDC2011T03, in the split of Che et al. 2013 as LatticeLSTM prepared it",
             quirks="two copies in use, the larger with markup in its text; legal gold is assumed. Not OntoNotes 5.0",
@@ -174,9 +174,9 @@ CORPORA: dict[str, CorpusInfo] = {
             task="named entities",
             language="en",
             scheme="IOB1",
-            train=Part(("train.txt", "eng.train"), (Counts(14041, 203621, 23499, 4, 2),)),
-            dev=Part(("dev.txt", "eng.testa"), (Counts(3250, 51362, 5942, 4, 0),)),
-            test=Part(("test.txt", "eng.testb"), (Counts(3453, 46435, 5648, 4, 0),)),
+            train=Split(("train.txt", "eng.train"), (Counts(14041, 203621, 23499, 4, 2),)),
+            dev=Split(("dev.txt", "eng.testa"), (Counts(3250, 51362, 5942, 4, 0),)),
+            test=Split(("test.txt", "eng.testb"), (Counts(3453, 46435, 5648, 4, 0),)),
             licence="text: Reuters RCV1, from NIST under a signed agreement",
             source="www.clips.uantwerpen.be/conll2003/ner with RCV1 from trec.nist.gov/data/reuters",
             gold="repair",
@@ -187,9 +187,9 @@ CORPORA: dict[str, CorpusInfo] = {
             task="chunks",
             language="en",
             scheme="BIO",
-            train=Part(("train.txt",), (Counts(8936, 211727, 106978, 11, 0),)),
+            train=Split(("train.txt",), (Counts(8936, 211727, 106978, 11, 0),)),
             dev=None,
-            test=Part(("test.txt",), (Counts(2012, 47377, 23852, 10, 0),)),
+            test=Split(("test.txt",), (Counts(2012, 47377, 23852, 10, 0),)),
             licence="none stated; text from the Penn Treebank",
             source="www.clips.uantwerpen.be/conll2000/chunking, or nltk_data's conll2000.zip",
             quirks="I-LST is in test only",
@@ -199,9 +199,9 @@ CORPORA: dict[str, CorpusInfo] = {
             task="slots",
             language="en",
             scheme="BIO",
-            train=Part(("train",), (Counts(4478, 50497, 14851, 79, 0),)),
-            dev=Part(("dev", "valid"), (Counts(500, 5703, 1709, 67, 0),)),
-            test=Part(("test",), (Counts(893, 9164, 2837, 69, 0),)),
+            train=Split(("train",), (Counts(4478, 50497, 14851, 79, 0),)),
+            dev=Split(("dev", "valid"), (Counts(500, 5703, 1709, 67, 0),)),
+            test=Split(("test",), (Counts(893, 9164, 2837, 69, 0),)),
             licence="speech and text: LDC (ATIS2, ATIS3); no open licence",
             source=_SLOT_GATED + "atis",
             quirks="seven tags are in dev or test only; 83 types over all parts; 40 types never have an I- tag",
@@ -211,9 +211,9 @@ CORPORA: dict[str, CorpusInfo] = {
             task="slots",
             language="en",
             scheme="BIO",
-            train=Part(("train",), (Counts(13084, 117700, 33958, 39, 0),)),
-            dev=Part(("dev", "valid"), (Counts(700, 6384, 1794, 39, 0),)),
-            test=Part(("test",), (Counts(700, 6354, 1790, 39, 0),)),
+            train=Split(("train",), (Counts(13084, 117700, 33958, 39, 0),)),
+            dev=Split(("dev", "valid"), (Counts(700, 6384, 1794, 39, 0),)),
+            test=Split(("test",), (Counts(700, 6354, 1790, 39, 0),)),
             licence="CC0 1.0",
             source=_SLOT_GATED + "snips; upstream github.com/sonos/nlu-benchmark",
             quirks="blanks are doubled and trail",
@@ -279,20 +279,20 @@ class _Loaded(NamedTuple):
     differences: tuple[str, ...]
 
 
-def _load_part(info: CorpusInfo, part: Part | None, folder: Path) -> _Loaded:
+def _load_part(info: CorpusInfo, part: Split | None, folder: Path) -> _Loaded:
     if part is None:
         return _Loaded((), ())
     path = _find(info, part, folder)
     sentences = list(read_sentences(path, first_character=info.first_character))
     scheme = part.scheme or info.scheme
     differences = _differences(count(sentences, scheme), part.counts)
-    differences += _other_files(f"{_own_folder(info)}/{part.files[0]}", path)
+    differences += _checksum_differences(f"{_own_folder(info)}/{part.files[0]}", path)
     if part.scheme:
         sentences = [_converted(sentence, part, info.scheme) for sentence in sentences]
     return _Loaded(tuple(sentences), tuple(differences))
 
 
-def _find(info: CorpusInfo, part: Part, folder: Path) -> Path:
+def _find(info: CorpusInfo, part: Split, folder: Path) -> Path:
     own = _own_folder(info)
     places = [root / (file + end) for root in (folder / own, folder) for file in part.files for end in ("", ".gz")]
     for place in places:
@@ -309,7 +309,7 @@ def _own_folder(info: CorpusInfo) -> str:
     return info.name.partition("-")[0]
 
 
-def _converted(sentence: Sentence, part: Part, target: str) -> Sentence:
+def _converted(sentence: Sentence, part: Split, target: str) -> Sentence:
     names = dict(part.types)
     tags = convert(sentence.tags or (), part.scheme or target, target)
     renamed = tuple(_rename(tag, names) for tag in tags)
@@ -335,7 +335,7 @@ def _differences(found: Counts, expected: Sequence[Counts]) -> list[str]:
     return [f"{here} {name}, expected {there}" for name, here, there in pairs if here != there]
 
 
-def _other_files(key: str, path: Path) -> Iterator[str]:
+def _checksum_differences(key: str, path: Path) -> Iterator[str]:
     """Files that are others than the ones the counts were taken from."""
     pairs = [(key, path)] if path.is_file() else [(f"{key}/{name}", path / name) for name in ("seq.in", "seq.out")]
     for known, file in pairs:

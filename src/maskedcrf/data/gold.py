@@ -22,7 +22,7 @@ Policy = Literal["error", "repair", "drop"]
 REPAIRS = {"retain": retain, "discard": discard}
 
 
-class Place(NamedTuple):
+class IllegalStep(NamedTuple):
     """An illegal step of the gold: file:line of its second tag, and both tags; None is the sentence's edge."""
 
     where: str
@@ -46,7 +46,7 @@ class GoldReport:
     tokens: int
     touched: int
     tokens_dropped: int
-    places: tuple[Place, ...]
+    places: tuple[IllegalStep, ...]
     """Every illegal step, in order."""
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ def check_gold(
         if value not in known:
             raise DataError(f"unknown {name} {value!r}; known are {', '.join(known)}")
     kept: list[Sentence] = []
-    places: list[Place] = []
+    places: list[IllegalStep] = []
     count = tokens = touched = dropped = 0
     for chunk in in_chunks(sentences):
         illegal = _illegal(chunk, scheme)
@@ -101,7 +101,7 @@ def check_gold(
     return kept, GoldReport(scheme.name, policy, strategy, count, tokens, touched, dropped, tuple(places))
 
 
-def _illegal(chunk: list[Sentence], scheme: Scheme) -> dict[int, list[Place]]:
+def _illegal(chunk: list[Sentence], scheme: Scheme) -> dict[int, list[IllegalStep]]:
     """The illegal steps of each sentence that has any, by its number in the chunk."""
     tags = [_tags(sentence) for sentence in chunk]
     try:
@@ -109,10 +109,10 @@ def _illegal(chunk: list[Sentence], scheme: Scheme) -> dict[int, list[Place]]:
     except UnknownTagError as error:
         where = chunk[error.sentence].where(error.position)
         raise DataError(f"{where}: {error.reason}; name the file's scheme and tag column") from error
-    found: dict[int, list[Place]] = {}
+    found: dict[int, list[IllegalStep]] = {}
     for number, (position, before, after) in steps:
         where = chunk[number].where(min(position, len(tags[number]) - 1))
-        found.setdefault(number, []).append(Place(where, before, after))
+        found.setdefault(number, []).append(IllegalStep(where, before, after))
     return found
 
 

@@ -16,7 +16,7 @@ from maskedcrf.errors import MaskedCRFError
 from maskedcrf.evaluation.audit import audit
 from maskedcrf.evaluation.counts import Tally, count, count_sentences
 from maskedcrf.report.lattice import Lattice, lattice
-from maskedcrf.tagger.folder import plain_state
+from maskedcrf.tagger.folder import cpu_state_dict
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints, MaskMode
@@ -175,7 +175,7 @@ def _train(head: str, rate: float | None, parts: DemoCorpus, values: Mapping[str
             if isinstance(event, Epoch):
                 for row, f1 in _dev_scores(model, rows, parts.dev):
                     if f1 > max(dev_f1[row], default=-1.0):
-                        best[row] = plain_state(model)
+                        best[row] = cpu_state_dict(model)
                     dev_f1[row].append(f1)
                 model.crf.mask_mode = settings.mask
     for row in rows:

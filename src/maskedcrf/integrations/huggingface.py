@@ -28,7 +28,7 @@ from maskedcrf.encoders.transformer.pretrained import (
 )
 from maskedcrf.errors import MaskedCRFError, MissingExtraError, ModelFolderError
 from maskedcrf.tagger.decoding import warn_best_path
-from maskedcrf.tagger.folder import read_json, refuse_own_scheme
+from maskedcrf.tagger.folder import read_json, require_builtin_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
@@ -139,7 +139,7 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
     part = _transformer(tagger)
     warn_best_path(tagger.decoding, "the Hugging Face form")
     for one in (tagger.scheme, tagger.output_scheme):
-        refuse_own_scheme(one, "config.json", like=tagger.scheme)
+        require_builtin_scheme(one, "config.json", like=tagger.scheme)
     config = MaskedCRFConfig(
         encoder=part.model.config.to_dict(),
         tags=list(tagger.tags),

@@ -23,7 +23,7 @@ from maskedcrf.encoders.features import WordPieces
 from maskedcrf.encoders.transformer import pretrained
 from maskedcrf.encoders.transformer.model import Transformer
 from maskedcrf.errors import ConstraintError, DataError
-from maskedcrf.tagger.folder import Record
+from maskedcrf.tagger.folder import TrainingRecord
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
@@ -169,7 +169,9 @@ def _build(where: str, model: Any, head: _Head, rules: Constraints, words: Words
     with torch.no_grad():
         own.linear.weight.copy_(head.linear.weight[kept])
         own.linear.bias.copy_(torch.zeros(()) if head.linear.bias is None else head.linear.bias[kept])
-    record = Record(settings={"adopted": {"from": Path(where).name, "words": words, "labels": report.to_json()}})
+    record = TrainingRecord(
+        settings={"adopted": {"from": Path(where).name, "words": words, "labels": report.to_json()}}
+    )
     return Tagger(own.eval(), record=record)
 
 

@@ -27,10 +27,10 @@ from maskedcrf.files import atomic_file
 from maskedcrf.onnx.crf_graph import IR_VERSION, OPSET, append_crf, crf_model
 from maskedcrf.onnx.file import KEY, LARGEST, Description
 from maskedcrf.onnx.graph_check import digest_rules
-from maskedcrf.onnx.layers import SMALL_TABLE, OnnxLSTM, in_8_bits
+from maskedcrf.onnx.layers import SMALL_TABLE, OnnxLSTM, quantize_
 from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger.decoding import warn_best_path
-from maskedcrf.tagger.folder import refuse_own_scheme
+from maskedcrf.tagger.folder import require_builtin_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
 
@@ -64,10 +64,10 @@ def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
     _require()
     path = Path(path)
     for one in (tagger.scheme, tagger.output_scheme):
-        refuse_own_scheme(one, str(path), like=tagger.scheme)
+        require_builtin_scheme(one, str(path), like=tagger.scheme)
     warn_best_path(tagger.decoding, "an ONNX file")
     model = copy.deepcopy(tagger.model).cpu().float().eval()
-    if int8 and not in_8_bits(model.encoder):
+    if int8 and not quantize_(model.encoder):
         raise MaskedCRFError(
             f"{path}: nothing to store in 8 bits: an LSTM, characters and tables of fewer than {SMALL_TABLE} words "
             "stay as they are; leave --int8 out"
@@ -75,7 +75,7 @@ def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
     encoder = _encoder_model(model)
     transitions, start, end = scores_of(model.crf)
     append_crf(encoder, crf_model(transitions, start, end))
-    _tidy(encoder)
+    _clean_graph(encoder)
     encoder.metadata_props.add(
         key=KEY,
         value=replace(
@@ -163,7 +163,7 @@ def _example(model: TaggerModel) -> dict[str, Tensor]:
     return features
 
 
-def _tidy(model: Any) -> None:
+def _clean_graph(model: Any) -> None:
     """Axes under their names, inputs that nothing reads taken out, and no trace of where the model was made."""
     graph = model.graph
     read = {name for node in graph.node for name in node.input}
@@ -231,7 +231,7 @@ def _quiet() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class ExportComparison:
     """How an exported file compares with the model it was made from, on the same sentences."""
 
     sentences: int
@@ -243,7 +243,7 @@ class Agreement:
     f1_onnx: float | None
 
 
-def compare(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence]) -> Agreement:
+def compare_with_export(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence]) -> ExportComparison:
     """Both taggers' answers to these sentences, counted; F1 where all of them have gold tags, in the output scheme."""
     ours, theirs = ([answer.tags for answer in each.predict(sentences)] for each in (tagger, exported))
     different = [sum(a != b for a, b in zip(one, other, strict=True)) for one, other in zip(ours, theirs, strict=True)]
@@ -252,6 +252,6 @@ def compare(tagger: Tagger, exported: OnnxTagger, sentences: Sequence[Sentence])
     if sentences and len(gold) == len(sentences):
         scheme = tagger.output_scheme
         scores = [count(gold, tags, scheme=scheme, strategy="retain").total.f1 for tags in (ours, theirs)]
-    return Agreement(
+    return ExportComparison(
         len(sentences), sum(map(len, sentences)), sum(map(bool, different)), sum(different), scores[0], scores[1]
     )

@@ -145,12 +145,12 @@ def _description(text: str, path: Path) -> Description:
         description = Description(**values)
     except (KeyError, TypeError) as error:
         raise OnnxFileError(f"{path}: its description lacks something or has something foreign ({error})") from error
-    if not _sound(description):
+    if not _has_right_types(description):
         raise OnnxFileError(f"{path}: its description has values of a wrong kind; export the model again")
     return description
 
 
-def _sound(description: Description) -> bool:
+def _has_right_types(description: Description) -> bool:
     """Every value is of its kind; all but those of the table are texts."""
     values = vars(description)
     if not all(isinstance(value, _KINDS.get(name, str)) for name, value in values.items()):

@@ -22,7 +22,7 @@ class OnnxLSTM(nn.Module):
 
     def __init__(self, lstm: nn.Module) -> None:
         super().__init__()
-        weights = {name: _regated(weight) for name, weight in lstm.named_parameters()}
+        weights = {name: _to_onnx_gate_order(weight) for name, weight in lstm.named_parameters()}
         self.hidden = len(weights["weight_hh_l0"]) // 4
         self.input_weight = nn.Parameter(weights["weight_ih_l0"][None])
         self.state_weight = nn.Parameter(weights["weight_hh_l0"][None])
@@ -41,7 +41,7 @@ class OnnxLSTM(nn.Module):
         return output.squeeze(1).transpose(0, 1), None
 
 
-def _regated(weights: Tensor) -> Tensor:
+def _to_onnx_gate_order(weights: Tensor) -> Tensor:
     """The gates in ONNX's order: input, output, forget, cell; torch has the output gate last."""
     given, forget, cell, out = weights.detach().chunk(4)
     return torch.cat((given, out, forget, cell))
@@ -55,7 +55,7 @@ class Int8Linear(nn.Module):
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
-        codes, scale = _coded(linear.weight.detach(), _MOST)
+        codes, scale = _quantize_rows(linear.weight.detach(), _MOST)
         self.codes = nn.Buffer(codes.t().contiguous())
         self.scale = nn.Buffer(scale.squeeze(1))
         self.bias = linear.bias
@@ -82,7 +82,7 @@ class Int8Embedding(nn.Module):
 
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
-        codes, scale = _coded(table.weight.detach(), 127)
+        codes, scale = _quantize_rows(table.weight.detach(), 127)
         self.codes, self.scale = nn.Buffer(codes), nn.Buffer(scale)
 
     def forward(self, numbers: Tensor) -> Tensor:
@@ -91,13 +91,13 @@ class Int8Embedding(nn.Module):
         return codes.float() * scale
 
 
-def _coded(weights: Tensor, most: int) -> tuple[Tensor, Tensor]:
+def _quantize_rows(weights: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """Rows of whole numbers from -most to most, and the scale of each row, (N, 1)."""
     scale = weights.abs().amax(dim=1, keepdim=True).clamp_min(_TINY) / most
     return (weights / scale).round().to(torch.int8), scale
 
 
-def in_8_bits(module: nn.Module) -> int:
+def quantize_(module: nn.Module) -> int:
     """Put the module's linear layers and large tables into 8 bits, in place; returns how many these are."""
     changed = 0
     for name, child in module.named_children():
@@ -108,5 +108,5 @@ def in_8_bits(module: nn.Module) -> int:
             setattr(module, name, Int8Embedding(child))
             changed += 1
         else:
-            changed += in_8_bits(child)
+            changed += quantize_(child)
     return changed

@@ -40,7 +40,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LatticeEntity:
     """A segment of the best legal path: tokens [start, end), its type, and its exact probability."""
 
     start: int
@@ -83,7 +83,7 @@ class Lattice:
     """Probability that the unmasked model spends on illegal paths; None for a model trained with the mask."""
     nbest: tuple[Path, ...]
     """The best legal paths, as many as asked for."""
-    entities: tuple[Found, ...]
+    entities: tuple[LatticeEntity, ...]
     """The segments of the best legal path."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def lattice(
     crf: MaskedCRF, emissions: Tensor, tokens: Sequence[str], *, allowed: Tensor | None = None, nbest: int = 1
 ) -> Lattice:
     """The lattice of one sentence: emissions (T, D), and `allowed` (T, D) where tags are fixed or forbidden."""
-    masked = _in_mode(crf, "decode")
+    masked = _with_mask_mode(crf, "decode")
     comparison: Comparison = "per_token" if crf.mask_mode == "train" else "unmasked"
     batch = emissions[None]
     narrowed = None if allowed is None else allowed[None]
@@ -123,7 +123,7 @@ def lattice(
     )
 
 
-def _in_mode(crf: MaskedCRF, mode: MaskMode) -> MaskedCRF:
+def _with_mask_mode(crf: MaskedCRF, mode: MaskMode) -> MaskedCRF:
     """The same weights under another mask."""
     twin = copy(crf)
     twin.mask_mode = mode
@@ -134,7 +134,7 @@ def _comparison_path(
     crf: MaskedCRF, emissions: Tensor, allowed: Tensor | None, comparison: Comparison
 ) -> Sequence[int]:
     if comparison == "unmasked":
-        path: Sequence[int] = _in_mode(crf, "off").decode(
+        path: Sequence[int] = _with_mask_mode(crf, "off").decode(
             emissions[None], allowed=None if allowed is None else allowed[None]
         )[0]
         return path
@@ -156,13 +156,15 @@ def _ranked(masked: MaskedCRF, batch: Tensor, allowed: Tensor | None, count: int
     return tuple(Path(tuple(tags), min(1.0, exp(log_probability))) for tags, log_probability in best)
 
 
-def _entities(masked: MaskedCRF, batch: Tensor, allowed: Tensor | None, path: Sequence[int]) -> tuple[Found, ...]:
+def _entities(
+    masked: MaskedCRF, batch: Tensor, allowed: Tensor | None, path: Sequence[int]
+) -> tuple[LatticeEntity, ...]:
     scheme = masked.constraints.scheme
     if scheme is None or not path:
         return ()
     spans = [(s.start, s.end, s.type) for s in segments([masked.tags[tag] for tag in path], scheme)]
     shares = masked.span_probability(batch, [spans], allowed=allowed)[0].clamp(0, 1).tolist()
-    return tuple(Found(*span, share) for span, share in zip(spans, shares, strict=True))
+    return tuple(LatticeEntity(*span, share) for span, share in zip(spans, shares, strict=True))
 
 
 COLUMN, ROW, LEFT, TOP, RADIUS = 92, 38, 92, 24, 9

@@ -47,15 +47,15 @@ from maskedcrf.tags.scheme import SCHEMES, Scheme
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
 METRICS = "metrics.jsonl"
 """Of a tagger just trained: its history, one line an epoch. Written for people and plots."""
-OWN = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
+MODEL_FILES = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
 """What a model folder holds."""
 LARGEST_JSON = 64 << 20
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
-_RUNS_CODE = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")
+_CODE_KEYS = ("auto_map", "trust_remote_code", "_attn_implementation_internal", "custom_pipelines")
 """Keys by which a configuration file has made other libraries run code."""
 
 
-class Record(BaseModel):
+class TrainingRecord(BaseModel):
     """How a model was made: what its card is written from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -93,7 +93,7 @@ class FolderConfig(BaseModel):
     encoder: EncoderConfig
     tokenizer: dict[str, Any] = Field(default_factory=lambda: {"name": "simple"})
     """What cuts raw text into words; folders of older versions used the one named `simple`."""
-    record: Record = Record()
+    record: TrainingRecord = TrainingRecord()
     digests: dict[str, str] = Field(default_factory=dict)
     """Of the weights and of each file in encoder/, so that files of two models are never taken for one."""
 
@@ -103,7 +103,7 @@ def save(
     model: TaggerModel,
     *,
     output_scheme: Scheme,
-    record: Record,
+    record: TrainingRecord,
     decoding: Decoding = "path",
     segment_threshold: float = DEFAULT_THRESHOLD,
     history: Sequence[dict[str, Any]] = (),
@@ -112,12 +112,12 @@ def save(
     """Write a model folder, whole or not at all."""
     if target.exists() and not overwrite:
         raise MaskedCRFError(f"{target}: there is something already; give another folder, or overwrite=True")
-    refuse_foreign(target)
+    require_replaceable(target)
     scheme = model.scheme
     if len(model.crf.tags) > MAX_TAGS:
         raise MaskedCRFError(f"{target}: {len(model.crf.tags)} tags, a model folder holds {MAX_TAGS:,} at most")
     for one in (scheme, output_scheme):
-        refuse_own_scheme(one, str(target), like=scheme)
+        require_builtin_scheme(one, str(target), like=scheme)
     config = FolderConfig(
         tags=model.crf.tags,
         scheme=scheme.name,
@@ -136,7 +136,7 @@ def save(
     with atomic_folder(target) as aside:
         (aside / ENCODER).mkdir()
         model.encoder.save(aside / ENCODER)
-        weights = plain_state(model)
+        weights = cpu_state_dict(model)
         save_weights(weights, aside / WEIGHTS)
         (aside / WEIGHTS).chmod((aside / ENCODER).stat().st_mode & 0o666)  # safetensors' own is for nobody else to read
         digests = {**_written_digests(aside / ENCODER), WEIGHTS: digest_weights(weights)}
@@ -159,7 +159,7 @@ def digest_model(model: TaggerModel) -> str:
         "scheme": [scheme.name, scheme.delimiter, scheme.prefix_last],
         "mask": model.crf.mask_mode,
         "tokenizer": model.tokenizer.to_json(),
-        "digests": {**digests, WEIGHTS: digest_weights(plain_state(model))},
+        "digests": {**digests, WEIGHTS: digest_weights(cpu_state_dict(model))},
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -171,18 +171,18 @@ def _written_digests(encoder: Path) -> dict[str, str]:
     return _encoder_digests(files)
 
 
-def refuse_foreign(target: Path) -> None:
+def require_replaceable(target: Path) -> None:
     """Overwriting replaces a model, never what else somebody has put there."""
     if target.name in ("", ".."):
         raise MaskedCRFError(f"{target}: give the folder of the model a name of its own, such as {target / 'model'}")
     if target.exists() and not target.is_dir():
         raise MaskedCRFError(f"{target}: a file, which is not overwritten by a model folder; give another folder")
-    foreign = sorted(each.name for each in target.iterdir() if each.name not in OWN) if target.is_dir() else []
+    foreign = sorted(each.name for each in target.iterdir() if each.name not in MODEL_FILES) if target.is_dir() else []
     if foreign:
         raise MaskedCRFError(f"{target}: {foreign[0]} is no part of a model and would be lost; give another folder")
 
 
-def refuse_own_scheme(scheme: Scheme, where: str, *, like: Scheme | None = None) -> None:
+def require_builtin_scheme(scheme: Scheme, where: str, *, like: Scheme | None = None) -> None:
     """What is saved names its scheme, and tags are written `like` one: a scheme that would not come back is refused."""
     form = like or scheme
     known = SCHEMES.get(scheme.name)
@@ -193,7 +193,7 @@ def refuse_own_scheme(scheme: Scheme, where: str, *, like: Scheme | None = None)
         )
 
 
-def write_record(target: Path, record: Record) -> None:
+def update_record(target: Path, record: TrainingRecord) -> None:
     """Give a model folder another record, whole or not at all; a card that somebody has written in stays as it is."""
     with atomic_folder(target) as aside:
         read_consistently(target, lambda: shutil.copytree(target, aside, dirs_exist_ok=True))
@@ -213,7 +213,7 @@ def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
         raise OSError(str(error)) from error
 
 
-def plain_state(model: torch.nn.Module) -> dict[str, Tensor]:
+def cpu_state_dict(model: torch.nn.Module) -> dict[str, Tensor]:
     """The state dict with every tensor on the CPU in memory of its own, as safetensors wants it."""
     return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in model.state_dict().items()}
 
@@ -366,7 +366,7 @@ def _parse(path: Path, content: bytes) -> Any:
 
 
 def _refuse_code(path: Path, value: Any) -> None:
-    for key in _RUNS_CODE if isinstance(value, dict) else ():
+    for key in _CODE_KEYS if isinstance(value, dict) else ():
         if value.get(key):
             raise ModelFolderError(f"{path}: {key!r} asks to run code from the folder; refused")
 

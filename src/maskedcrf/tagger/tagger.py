@@ -20,7 +20,7 @@ from maskedcrf.tagger.decoding import DEFAULT_THRESHOLD, Decoding, DecodingChoic
 from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.fitting import FOLDS, Fit
 from maskedcrf.tagger.fixed_tags import FixedTags, with_fixed_tags
-from maskedcrf.tagger.folder import Record
+from maskedcrf.tagger.folder import TrainingRecord
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.options import PredictOptions
 from maskedcrf.tagger.predict import OutputOptions
@@ -46,11 +46,11 @@ class Tagger:
     """
 
     def __init__(
-        self, model: TaggerModel, *, output_scheme: Scheme | None = None, record: Record | None = None
+        self, model: TaggerModel, *, output_scheme: Scheme | None = None, record: TrainingRecord | None = None
     ) -> None:
         self.model = model
         self.output_scheme = output_scheme or self.scheme
-        self.record = record or Record()
+        self.record = record or TrainingRecord()
         """What is known of how the model was made: data, settings, scores."""
         self.history: list[dict[str, Any]] = []
         """Of a tagger just trained, one entry an epoch: loss, dev scores; saved as `metrics.jsonl`."""

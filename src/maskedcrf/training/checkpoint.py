@@ -19,7 +19,7 @@ from torch import Tensor
 
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.folders import atomic_folder
-from maskedcrf.tagger.folder import plain_state, read_json, save_weights, write_json
+from maskedcrf.tagger.folder import cpu_state_dict, read_json, save_weights, write_json
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.weights import digest_weights
 
@@ -62,7 +62,7 @@ def save_checkpoint(
     """Write the checkpoint of this step, then delete older ones; if it cannot be written the last good one stays."""
     target = work / f"step-{state.step:09d}"
     tensors, groups = flat_optimiser(optimiser)
-    parts = {"model": plain_state(model), "optimiser": tensors}
+    parts = {"model": cpu_state_dict(model), "optimiser": tensors}
     parts |= {} if best is None else {"best": {name: value.cpu() for name, value in best.items()}}
     parts |= {"average": {name: value.cpu() for name, value in average.items()}} if average else {}
     saved = {"fingerprint": fingerprint, "groups": groups, "state": asdict(state)}

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from maskedcrf.data.batching import prediction_batches, training_batches
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.part import Features
-from maskedcrf.tagger.folder import plain_state
+from maskedcrf.tagger.folder import cpu_state_dict
 from maskedcrf.tagger.model import TaggerModel, to_device
 from maskedcrf.tagger.scores import score
 from maskedcrf.training import adversarial, averaging
@@ -230,7 +230,7 @@ def _close_epoch(run: TrainingRun, epoch: int, *, loss: float, started: float) -
         better, loss_on_dev = dev_key.tolist() > state.best, -float(dev_key[1])
         if better:
             state.best, state.best_epoch = dev_key.tolist(), epoch
-            run.best = plain_state(run.model)
+            run.best = cpu_state_dict(run.model)
         # While the loss still falls there is something to wait for, whatever F1 an early epoch had by chance.
         falls = state.lowest_loss is None or loss_on_dev < state.lowest_loss
         state.lowest_loss = loss_on_dev if falls else state.lowest_loss

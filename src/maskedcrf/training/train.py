@@ -14,12 +14,12 @@ from maskedcrf.evaluation.compare import signature
 from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.folder import (
     METRICS,
-    Record,
+    TrainingRecord,
     read_config,
     read_metrics,
-    refuse_foreign,
+    require_replaceable,
+    update_record,
     write_metrics,
-    write_record,
 )
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.scores import Scores, score
@@ -71,7 +71,7 @@ def train(
     chosen = Settings.of({**given, **changes})
     target = Path(output) if output is not None else None
     if target is not None and (overwrite or not target.exists()):
-        refuse_foreign(target)  # before anything is trained
+        require_replaceable(target)  # before anything is trained
     with lock_output(target):
         data = build_corpus(train, dev, test, chosen)
         chosen = chosen.resolved(len(data.sentences))
@@ -135,7 +135,7 @@ def _score_test(tagger: Tagger, target: Path, corpus: TrainingData, settings: Se
         data, scores = {**old.data, "test": corpus.summary["test"]}, {**old.scores, "test": found.to_dict()}
         tagger.record = old.model_copy(update={"data": data, "scores": scores})
         if tagger.record != old:
-            write_record(target, tagger.record)
+            update_record(target, tagger.record)
 
 
 def _work_folder(target: Path | None, *, overwrite: bool) -> Path | None:
@@ -184,7 +184,7 @@ def _tagger(run: TrainingRun) -> Tagger:
         parts = {"dev": corpus.dev, "test": corpus.test}
         scores = {name: score(run.model, part, gold_scheme=gold_scheme) for name, part in parts.items() if part}
     encoder = settings.encoder
-    record = Record(
+    record = TrainingRecord(
         data=corpus.summary,
         settings=settings.model_dump(mode="json"),
         scores={name: found.to_dict() for name, found in scores.items()},

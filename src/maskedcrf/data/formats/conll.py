@@ -60,12 +60,12 @@ def read_conll(
     """
     name = file_name(path)
     with open_binary(path, name) as handle:
-        layout: Layout | None = None
+        layout: ColumnLayout | None = None
         line, document = 1, 0
         for block in _blocks(handle, name):
             text = decode_block(block, name, line)
             lines = text.split("\n")
-            layout = layout or Layout.of(name, enumerate(lines, line), token_column, tag_column, comment)
+            layout = layout or ColumnLayout.of(name, enumerate(lines, line), token_column, tag_column, comment)
             if layout:
                 document = yield from layout.sentences(
                     text, lines, line, keep_docstart=keep_docstart, marks=marks, document=document
@@ -112,7 +112,7 @@ def write_conll(sentences: Iterable[Sentence], handle: TextIO) -> int:
         columns = sentence.columns or (sentence.tokens, *([sentence.tags] if sentence.tags is not None else []))
         lines = [sentence.separator.join(row) for row in zip(*columns, strict=True)]
         text = "\n".join(lines)
-        if not _reads_back(text, len(lines), len(columns), sentence.separator):
+        if not _round_trips(text, len(lines), len(columns), sentence.separator):
             raise DataError(
                 f"{sentence.where(0)}: a token or tag here is empty or holds a blank, tab or line end "
                 "and could not be read back; take it out, or use a tab as separator"
@@ -132,7 +132,7 @@ def write_columns(texts: Iterator[TaggedText]) -> Iterator[bytes]:
             yield text.getvalue().encode()
 
 
-def _reads_back(text: str, rows: int, columns: int, separator: str) -> bool:
+def _round_trips(text: str, rows: int, columns: int, separator: str) -> bool:
     """Would this text, one sentence, be cut into the same cells again?"""
     foreign = "\0\r\t" if separator == " " else "\0\r"
     return (
@@ -160,7 +160,7 @@ def _blocks(handle: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ColumnLayout:
     """How one file parts its columns, found from its first block, and how many there are."""
 
     name: str
@@ -177,7 +177,7 @@ class Layout:
     @staticmethod
     def of(
         name: str, lines: Iterable[tuple[int, str]], token_column: int, tag_column: int | None, comment: str | None
-    ) -> Layout | None:
+    ) -> ColumnLayout | None:
         """The layout that these numbered lines of tokens show, or None while no token has been seen."""
         numbers_and_texts = [(number, line) for number, line in lines if line and not _is_skipped(line, comment)]
         if not numbers_and_texts:
@@ -194,7 +194,7 @@ class Layout:
                 raise DataError(f"{name}:{first}: there is no column {column}; this line has {counted}")
         separator = "\t" if any("\t" in line for line in texts) else " "
         hash_first = texts[0].startswith("#")
-        return Layout(name, width, by_tab, separator, token_column, tag_column, comment, hash_first)
+        return ColumnLayout(name, width, by_tab, separator, token_column, tag_column, comment, hash_first)
 
     def sentences(
         self,
