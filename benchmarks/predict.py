@@ -32,7 +32,6 @@ from typing import Any
 
 import torch
 import transformers
-from maskedcrf.evaluation.compare import signature
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from maskedcrf.data.batching import even_batches
@@ -41,6 +40,7 @@ from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.texts import to_sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
+from maskedcrf.evaluation.compare import signature
 from maskedcrf.onnx.export import compare_with_export, export
 from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger

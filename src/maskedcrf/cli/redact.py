@@ -187,16 +187,16 @@ def _redact(
     reading: tuple[str, int, str | None],
 ) -> Counter[str]:
     """Write the redacted files and the ledger; how many entities of each type were hidden."""
-    from maskedcrf.cli.streams import written
+    from maskedcrf.cli.streams import output_text
     from maskedcrf.cli.terminal import standard_output
 
     hidden: Counter[str] = Counter()
     targets = _targets(files, output, ledger)
     with ExitStack() as stack:
-        book = stack.enter_context(written(str(ledger))) if ledger else None
+        book = stack.enter_context(output_text(str(ledger))) if ledger else None
         for name, target in zip(files, targets, strict=True):
             # A file appears whole or not at all, and none of them if one fails.
-            handle = standard_output() if target == "-" else stack.enter_context(written(target))
+            handle = standard_output() if target == "-" else stack.enter_context(output_text(target))
             for part in _parts(redactor, name, *reading):
                 handle.write(part.text)
                 hidden.update(each.hidden.type for each in part.entries)
