@@ -165,7 +165,7 @@ def _promise(tagger: Tagger, model: Path, gold: str, miss_rate: float, **options
         )
     options |= {name: options[name].value for name in ("unit", "loss")}
     tagger.promise(gold, miss_rate, **options)
-    folder.write_record(model, tagger.record)
+    folder.update_record(model, tagger.record)
 
 
 def _summary(redactor: Redactor) -> dict[str, Any]:
