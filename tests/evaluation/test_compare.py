@@ -9,7 +9,7 @@ import pytest
 
 from maskedcrf import __version__
 from maskedcrf.errors import ShapeError
-from maskedcrf.evaluation.compare import approximate_randomisation, bootstrap, f1_scores, signature
+from maskedcrf.evaluation.compare import approximate_randomisation, bootstrap, bootstrap_each, f1_scores, signature
 
 FIRST = np.array([[1, 2, 2], [0, 1, 1], [2, 2, 2], [0, 0, 1], [1, 1, 1], [1, 3, 2]])
 SECOND = np.array([[2, 2, 2], [1, 1, 1], [2, 2, 2], [1, 1, 1], [1, 1, 1], [2, 2, 2]])
@@ -79,3 +79,22 @@ def test_no_sentences_are_refused():
 def test_no_number_of_trials_makes_a_difference_impossible_by_chance():
     worse, better = np.tile([0, 1, 1], (40, 1)), np.tile([1, 1, 1], (40, 1))
     assert approximate_randomisation(worse, better, trials=9).p_value == pytest.approx(1 / 10)
+
+
+def test_intervals_of_several_scores_are_those_of_each_drawn_alike():
+    counts = np.stack([FIRST, SECOND, np.zeros_like(FIRST), np.tile([1, 1, 1], (6, 1))], axis=1)
+    first, second, none, sure = bootstrap_each(counts, trials=20_000)
+    for found, alone in ((first, bootstrap(FIRST)), (second, bootstrap(SECOND))):
+        assert found.value == alone.value
+        assert (found.low, found.high) == pytest.approx((alone.low, alone.high), abs=1.0)
+    assert (none.value, none.low, none.high) == (0.0, 0.0, 0.0)
+    assert (sure.value, sure.low, sure.high) == (100.0, 100.0, 100.0)
+    # By enumeration: the F1 of every resample of three sentences, each as likely as the others.
+    draws = [f1(FIRST[list(chosen)].sum(0)) for chosen in product(range(3), repeat=3)]
+    (three,) = bootstrap_each(FIRST[:3, None], trials=20_000, level=0.6)
+    assert (three.low, three.high) == pytest.approx(tuple(np.quantile(draws, [0.2, 0.8])), abs=1e-9)
+
+
+def test_intervals_need_sentences():
+    with pytest.raises(ShapeError, match=r"give counts \(N, K, 3\)"):
+        bootstrap_each(FIRST)

@@ -33,6 +33,7 @@ COMMANDS = {
     "tag": "tag many files (Parquet, JSON lines, columns) in parallel",
     "evaluate": "score predicted tags against gold tags, as conlleval does",
     "redact": "hide entities in files, with a miss rate that was promised",
+    "inspect": "what is wrong with a model or its labels, as one page",
     "audit": "how many predicted segments, and how many errors, are illegal",
     "check": "which scheme a file follows, and every illegal transition in it",
     "convert": "rewrite tags from one scheme into another",
@@ -44,7 +45,7 @@ COMMANDS = {
 _UsageError: Any = typer.BadParameter.__base__
 BAD_INPUT, BROKEN_PIPE, INTERRUPTED = 2, 141, 130
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-WRITERS = {"demo", "train", "adopt", "export", "serve", "tag"}
+WRITERS = {"demo", "train", "adopt", "export", "serve", "tag", "inspect"}
 """Commands that write files of their own, which may be what a disk has no room for."""
 
 

@@ -75,7 +75,7 @@ def run(
     }
     given = {name: value for name, value in flags.items() if value not in (None, [])}
     with _log_lines():
-        _train(config, {**given, **_assignments(set_ or [])}, as_json=as_json)
+        _train(config, {**given, **assignments(set_ or [])}, as_json=as_json)
 
 
 def describe(parameters: list[Any]) -> None:
@@ -89,7 +89,7 @@ def describe(parameters: list[Any]) -> None:
             parameter.help = parameter.help or setting.description
 
 
-def _assignments(pairs: list[str]) -> dict[str, Any]:
+def assignments(pairs: list[str]) -> dict[str, Any]:
     """KEY=VALUE pairs; a value is TOML, or else a word."""
     values: dict[str, Any] = {}
     for pair in pairs:

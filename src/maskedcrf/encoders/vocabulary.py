@@ -63,6 +63,10 @@ class Words:
     def __len__(self) -> int:
         return self.trained_rows + len(self.vector_only_words)
 
+    def knows(self, word: str) -> bool:
+        """Whether a word, or its lower case if `lower`, has a number of its own."""
+        return _has_vector(word, self._numbers, lower=self.lower)
+
     def number(self, word: str) -> int:
         """The number of a word: its own, else that of its lower case, else that of its shape."""
         found = self._numbers.get(word)

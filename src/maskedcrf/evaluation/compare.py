@@ -28,7 +28,7 @@ def signature(**settings: object) -> str:
     return "|".join([*parts, f"v:{__version__}"])
 
 
-def f1_scores(totals: Ints) -> Floats:
+def f1_scores(totals: Ints | Floats) -> Floats:
     """F1 in percent of summed counts: (..., 3) correct, predicted, gold -> (...)."""
     found = totals[..., 1] + totals[..., 2]
     return np.asarray(200.0 * totals[..., 0] / np.maximum(found, 1))
@@ -100,6 +100,21 @@ def bootstrap(
         values.append(score(first[drawn].sum(1), second[drawn].sum(1)))
     low, high = np.quantile(np.concatenate(values), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(score(first.sum(0), second.sum(0))), float(low), float(high), level, trials, seed)
+
+
+def bootstrap_each(counts: Ints, *, level: float = 0.95, trials: int = 1000, seed: int = 0) -> list[Interval]:
+    """Percentile intervals of the F1 of K scores over the same resampled sentences: (N, K, 3) -> K intervals."""
+    counts = np.asarray(counts, dtype=np.int64)
+    if counts.ndim != 3 or counts.shape[2] != 3 or not len(counts):
+        raise ShapeError(f"give counts (N, K, 3) of N >= 1 sentences, got {counts.shape}")
+    generator = np.random.default_rng(seed)
+    size, scores, _ = counts.shape
+    flat = counts.reshape(size, -1).astype(np.float64)  # whole numbers, so that any order of summing is exact
+    drawn = [generator.multinomial(size, np.full(size, 1 / size), size=block) for block in _blocks(trials, size)]
+    values = np.concatenate([f1_scores((times @ flat).reshape(-1, scores, 3)) for times in drawn])
+    lows, highs = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    columns = (f1_scores(counts.sum(0)).tolist(), lows.tolist(), highs.tolist())
+    return [Interval(value, low, high, level, trials, seed) for value, low, high in zip(*columns, strict=True)]
 
 
 def _paired(first: Ints, second: Ints) -> tuple[Ints, Ints]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from html import escape as escape_markup
 from pathlib import Path
 
 from maskedcrf.files import atomic_file
@@ -12,16 +12,23 @@ from maskedcrf.tags.constraints import Constraints
 COLOURS = ("#c25a1c", "#1b7f5c", "#4967b5", "#8a4fa3")
 
 
-def page(title: str, sections: Sequence[tuple[str, str, str]]) -> str:
-    """A page of (heading, a sentence of text, HTML body) sections."""
+def escape(text: str) -> str:
+    """Text of strangers, its markup escaped and its control characters shown: nothing in it is obeyed."""
+    return escape_markup("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
+
+
+def page(title: str, sections: Sequence[tuple[str, str, str]], *, contents: bool = False) -> str:
+    """A page of (heading, a sentence of text, HTML body) sections, with links to them on top if `contents`."""
+    links = "".join(f'<li><a href="#s{number}">{escape(each[0])}</a></li>' for number, each in enumerate(sections))
     body = "".join(
-        f"<section><h2>{escape(heading)}</h2>{f'<p>{escape(text)}</p>' if text else ''}"
+        f"<section id=s{number}><h2>{escape(heading)}</h2>{f'<p>{escape(text)}</p>' if text else ''}"
         f"<div class=scroll>{html}</div></section>"
-        for heading, text, html in sections
+        for number, (heading, text, html) in enumerate(sections)
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style><main><h1>{escape(title)}</h1>{body}</main></html>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style><main><h1>{escape(title)}</h1>"
+        f"{f'<nav><ul>{links}</ul></nav>' if contents else ''}{body}</main></html>"
     )
 
 
@@ -31,19 +38,48 @@ def write(path: Path, html: str) -> None:
         handle.write(html.encode())
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """An HTML table; the first column is text, the others are figures."""
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, is_matrix: bool = False) -> str:
+    """An HTML table; the first column is text, the others are figures. A matrix has its names upright."""
+    head = "".join(f'<th scope="col"><span>{escape(cell)}</span></th>' for cell in header)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
         for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    class_ = " class=matrix" if is_matrix else ""
+    return f"<table{class_}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def folded(name: str, html: str) -> str:
+    """What is shown only when its name is clicked."""
+    return f"<details><summary>{escape(name)}</summary>{html}</details>"
 
 
 def bullets(lines: Sequence[str]) -> str:
     """An HTML list."""
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+
+
+def marked(
+    tokens: Sequence[str], segments: Iterable[tuple[int, int, str]], *, wrong: Collection[tuple[int, int, str]] = ()
+) -> str:
+    """A sentence with its segments marked and named; those that are wrong look so without any colour, too."""
+    ends = {start: (end, kind) for start, end, kind in segments}
+    parts, place = [], 0
+    while place < len(tokens):
+        end, kind = ends.get(place, (place + 1, ""))
+        words = escape(" ".join(tokens[place:end]))
+        if kind:
+            class_ = " class=wrong" if (place, end, kind) in wrong else ""
+            words = f"<mark{class_}>{words}&nbsp;<small>{escape(kind)}</small></mark>"
+        parts.append(words)
+        place = end
+    return f"<bdi>{' '.join(parts)}</bdi>"
+
+
+def readings(note: str, rows: Sequence[tuple[str, str]]) -> str:
+    """One sentence read in several ways: a note above, then each reader's name and what it read (HTML)."""
+    lines = "".join(f"<dt>{escape(name)}</dt><dd>{html}</dd>" for name, html in rows)
+    return f"<article><p>{escape(note)}</p><dl>{lines}</dl></article>"
 
 
 def matrix(constraints: Constraints) -> str:
@@ -135,5 +171,13 @@ STYLE = (
     ".matrix .masked{background:#d33c3c33;color:#d33c3c}"
     ".curves{max-width:100%;min-width:32rem;height:auto}li{margin:.3rem 0}"
     ".curves text{font:12px system-ui,sans-serif;fill:var(--soft)}.curves .grid{stroke:var(--line)}"
+    "@media(max-width:40rem){th,td{padding:.3rem .4rem;font-size:.85rem}}"
+    "li{overflow-wrap:anywhere}nav ul{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:0;list-style:none}"
+    "a{color:inherit}summary{cursor:pointer;margin:.6rem 0}"
+    "article{margin:1rem 0;padding:.2rem .8rem;border-left:3px solid var(--line)}"
+    "article p{margin:.2rem 0;font-size:.85rem}"
+    "dl{margin:.2rem 0;display:grid;grid-template-columns:max-content 1fr;gap:.15rem .8rem}dt{color:var(--soft)}"
+    "dd{margin:0;overflow-wrap:anywhere}mark{background:#1b7f5c2e;color:inherit;border-radius:.2rem;padding:0 .2rem}"
+    "mark.wrong{background:#d33c3c33;outline:1px dashed #d33c3c}mark small{color:var(--soft);font-size:.75rem}"
     ".curves polyline{fill:none;stroke-width:2.4}"
 )

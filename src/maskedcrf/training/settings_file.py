@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,11 @@ class RunFiles(BaseModel):
         return validate(cls, values).model_dump(exclude_unset=True)
 
 
-def read_settings(path: Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a TOML file, with flags (`encoder.transformer` for a table's key) on top."""
-    values: dict[str, Any] = {}
+def read_settings(
+    path: Path | None, flags: Mapping[str, Any], *, base: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The values of a TOML file, or of `base`, with flags (`encoder.transformer` for a table's key) on top."""
+    values: dict[str, Any] = deepcopy(dict(base or {}))
     if path is not None:
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,105 @@
+"""The page: all of it there, without a script, whatever the text holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+
+from small_corpus import corpus
+
+from maskedcrf.data.sentence import Sentence
+from maskedcrf.inspection.collect import Collector
+from maskedcrf.inspection.comparison import inspect_pair
+from maskedcrf.inspection.page import page
+from maskedcrf.inspection.reading import read_sentences
+from maskedcrf.tags.scheme import Scheme
+
+BIO = Scheme.get("BIO")
+TEST = corpus(40, 9)
+EVIL = '<script>alert("x")</script>\x1b[31m\u202e'
+
+
+class Reader(HTMLParser):
+    """Headings and tags of a page; every tag is closed."""
+
+    VOID = ("meta", "line", "polyline")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.headings: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == []
+    return reader
+
+
+def test_the_page_has_every_section_and_no_script(vague):
+    found = Collector().add_all(read_sentences(vague, TEST, gold_scheme=BIO))
+    told = read(page("a model on a file", found, signature="v:1"))
+    assert "script" not in told.tags
+    beginnings = ("In short", "Scores", "Errors by kind", "Which type", "Labels to look at", "Wrong sentences")
+    beginnings += ("Most uncertain", "Calibration", "By length of the sentence", "By length of the segment", "By words")
+    for beginning in beginnings:
+        assert any(heading.startswith(beginning) for heading in told.headings), beginning
+
+
+def test_a_second_model_has_its_sections(vague, able):
+    found, comparison = inspect_pair(vague, able, TEST, gold_scheme=BIO)
+    text = page("two", found, comparison=comparison, signature="v:1")
+    headings = read(text).headings
+    assert "The two models" in headings
+    assert "Where the second model has fewer errors" in headings
+    gain = comparison.test(found.counts)
+    assert f"{gain.difference:+.2f} points" in text
+
+
+def test_text_of_strangers_is_shown_and_never_obeyed(vague):
+    sentence = Sentence((EVIL, "flew", "to", "oslo"), ("B-PER", "O", "O", "B-LOC"), f"{EVIL}.conll")
+    found = Collector().add_all(read_sentences(vague, [sentence], gold_scheme=BIO))
+    text = page(EVIL, found, signature=EVIL)
+    assert "script" not in read(text).tags
+    assert not any(character in text for character in "\x1b\u202e")
+    assert "\\x1b[31m\\u202e" in text
+
+
+def test_a_long_sentence_is_shown_around_what_is_wrong(vague):
+    (short,) = read_sentences(vague, [TEST[0]], gold_scheme=BIO)
+    tokens = (*(f"before{n}" for n in range(500)), "oslo", *(f"after{n}" for n in range(500)))
+    gold, predicted = (500, 501, "LOC"), (500, 501, "PER")
+    long = replace(
+        short,
+        sentence=Sentence(tokens, ("O",) * 1001),
+        gold=(gold,),
+        predicted=(predicted,),
+        probabilities={gold: 0.2, predicted: 0.7},
+        outside=(0.9,) * 1001,
+        unseen=None,
+    )
+    text = page("long", Collector().add_all([long]), signature="v:1")
+    assert "before499 <mark" in text
+    assert "before480" not in text.partition("Most uncertain")[0]
+    assert "By words" not in text
+
+
+def test_nothing_to_tell_is_a_page_too(able):
+    sentence = Sentence(("the", "rain"), ("O", "O"))
+    found = Collector().add_all(read_sentences(able, [sentence], gold_scheme=BIO))
+    read(page("nothing", found, signature="v:1"))
