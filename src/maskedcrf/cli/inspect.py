@@ -217,7 +217,7 @@ def _select(
     tagger: Tagger, files: Sequence[str], number: int, format: ListFormat, output: str, comment: str | None
 ) -> None:
     """Write the sentences that the model is least certain of, with its reading as a suggestion."""
-    from maskedcrf.cli.streams import note, written
+    from maskedcrf.cli.streams import note, output_text
     from maskedcrf.data.formats import to_bytes
     from maskedcrf.errors import DataError
     from maskedcrf.inspection.selection import most_uncertain
@@ -227,7 +227,7 @@ def _select(
     chosen = most_uncertain(tagger, sentences, number)
     if not chosen:
         raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
-    with written(output) as handle:
+    with output_text(output) as handle:
         for content in to_bytes(chosen, format.value, scheme=tagger.output_scheme):
             handle.write(content.decode())
     note(f"{len(chosen)} sentences, the least certain first")
@@ -244,7 +244,7 @@ def _tell(
     as_json: bool,
 ) -> None:
     """Write the page and the list, and print the rest."""
-    from maskedcrf.cli.streams import note, print_json, written
+    from maskedcrf.cli.streams import note, output_text, print_json
     from maskedcrf.cli.terminal import echo
     from maskedcrf.evaluation.compare import bootstrap_each
     from maskedcrf.inspection.page import page, summary
@@ -253,10 +253,10 @@ def _tell(
 
     target = output or (None if as_json else "report.html")
     if target is not None:
-        with written(target) as handle:
+        with output_text(target) as handle:
             handle.write(page(title, found, comparison=comparison, signature=signature))
     if suspects is not None:
-        with written(suspects) as handle:
+        with output_text(suspects) as handle:
             handle.writelines(
                 json.dumps(suspect_to_json(place), ensure_ascii=False) + "\n" for place in found.suspects.ranked()
             )
