@@ -72,7 +72,7 @@ def test_its_commands_work_one_after_another_in_an_empty_folder(
             if target is not None:
                 target.write_text(capsys.readouterr().out, encoding="utf-8")
             ran.append(arguments[0])
-    assert ran == ["train", "predict", "export", "audit", "evaluate", "check"]
+    assert ran == ["train", "predict", "inspect", "redact", "export", "audit", "evaluate", "check"]
     assert (tmp_path / "model.onnx").exists()
 
 

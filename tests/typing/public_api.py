@@ -14,6 +14,7 @@ from maskedcrf.compat.torchcrf import CRF
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.evaluation.audit import Audit
 from maskedcrf.evaluation.conlleval import Evaluation
+from maskedcrf.redaction.redactor import Redaction
 from maskedcrf.tagger.prediction import Entity, Prediction
 
 TAGS = ["O", "B-PER", "I-PER"]
@@ -65,6 +66,9 @@ def tagger(folder: Path) -> list[Entity]:
     assert_type(loaded.evaluate([Sentence(("Ann",), ("B-PER",))]).f1, float)
     assert_type(loaded.evaluate("test.conll", scheme="BIO").f1, float)
     assert_type(loaded.predict("Ann left", fixed={0: "B-PER"}, forward_tokens=64), Prediction)
+    assert_type(loaded.promise("dev.conll", 0.02, confidence=0.95, unit="document").threshold, float)
+    assert_type(loaded.redact("Ann left", replace="name"), Redaction)
+    assert_type(loaded.redact(["Ann left"], threshold=0.01, types=["PER"]), list[Redaction])
     found = loaded.predict("Ann left", probabilities=True).entities
     assert_type(found[0].probability, float | None)
     return found
@@ -79,6 +83,7 @@ def typos(loaded: Tagger) -> None:
     loaded.predict(["Ann left"], fixed={0: "O"})  # type: ignore[dict-item]
     loaded.stream(["Ann left"], nbest="two")  # type: ignore[arg-type]
     loaded.evaluate("test.conll", schema="BIO")  # type: ignore[call-arg]
+    loaded.redact("Ann left", treshold=0.5)  # type: ignore[call-overload]
 
 
 def scores(gold: list[list[str]], predicted: list[list[str]]) -> float:

@@ -254,7 +254,7 @@ def _parts(redactor: Redactor, name: str, format: str, token_column: int, commen
 
 def _check(redactor: Redactor, gold: str, unit: UnitName) -> dict[str, Any]:
     from maskedcrf.cli.streams import note
-    from maskedcrf.redaction.check import check_promise
+    from maskedcrf.redaction.check_promise import check_promise
 
     tagger = redactor.tagger
     found = check_promise(redactor, tagger.read_gold(gold), scheme=tagger.output_scheme, unit=unit.value)

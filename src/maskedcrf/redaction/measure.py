@@ -63,7 +63,7 @@ def measure(
 ) -> Measurement:
     """The scores of labelled sentences; their gold is read as conlleval reads it."""
     gold = _gold(sentences, scheme)
-    units = _numbers(_units(sentences, unit))
+    units = numbers_of_units(sentences, unit)
     found: list[Found] = []
     innocent: list[Floats] = []
     for number, row, cover in zip(units, gold, stream_covers(model, sentences, types), strict=True):
@@ -100,6 +100,13 @@ def choose_unit(sentences: Sequence[Sentence], unit: Unit | Literal["auto"]) -> 
     return "document" if documents < len(sentences) and (numbered or documents > files) else "sentence"
 
 
+def numbers_of_units(sentences: Sequence[Sentence], unit: Unit) -> list[int]:
+    """The number of each sentence's unit, from 0."""
+    keys = _units(sentences, unit)
+    index = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return [index[key] for key in keys]
+
+
 def _units(sentences: Iterable[Sentence], unit: Unit) -> list[Hashable]:
     """To which unit each sentence belongs; a record of text, such as a line of JSON, is a document of its own."""
     keys: list[Hashable] = []
@@ -112,11 +119,6 @@ def _units(sentences: Iterable[Sentence], unit: Unit) -> list[Hashable]:
         }
         keys.append(whole[unit])
     return keys
-
-
-def _numbers(keys: Sequence[Hashable]) -> list[int]:
-    index = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return [index[key] for key in keys]
 
 
 def _gold(sentences: Sequence[Sentence], scheme: Scheme) -> list[list[Segment]]:

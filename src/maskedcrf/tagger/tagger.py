@@ -357,14 +357,13 @@ class Tagger:
     ) -> Promise:
         """A threshold at which on average at most this share of entities is missed; kept with the model, in place.
 
-        Give sentences that the tagger was not trained on. The promise is for texts drawn like them, and is void, an
-        error when used, once weights, transitions, temperature or tokenizer have changed.
+        The promise is for texts drawn like the gold, and void, an error when used, once the model has changed.
 
         Args:
-            gold: labelled data, as for `evaluate`.
-            miss_rate: the share that may be missed on average; at 0.01 at least 99 units with entities are needed.
+            gold: labelled data that the tagger was not trained on; for 0.01, at least 99 units with entities.
+            miss_rate: the share that may be missed on average.
             scheme: the gold's scheme, if it is not the one the tagger answers in.
-            **options: `confidence`, `types`, `unit` and `loss`; see `maskedcrf.redaction.promise.PromiseOptions`.
+            **options: `confidence`, `types`, `unit`, `loss`; see `maskedcrf.redaction.promise.PromiseOptions`.
         """
         from maskedcrf.redaction.promise import make_promise  # a layer above, of which this is only the door
 
@@ -378,10 +377,7 @@ class Tagger:
     def redact(self, texts: str | Iterable[str], **options: Unpack[RedactOptions]) -> Redaction | list[Redaction]:
         """One text, or each of many, with its entities hidden; everything else is kept to the character.
 
-        Args:
-            texts: each a document of its own.
-            **options: `threshold` (the promised one if left out), `types`, `rules` and `replace`; see
-                `maskedcrf.redaction.redactor.RedactOptions`.
+        Each text is a document of its own. For options see `maskedcrf.redaction.redactor.RedactOptions`.
         """
         from maskedcrf.redaction.redactor import Redactor
 
