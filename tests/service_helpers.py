@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import httpx
 import torch
 from token_lists import sentences_of
 
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.service.limits import Limits
@@ -58,6 +60,15 @@ def build_tagger(mask: MaskMode = "train") -> Tagger:
     return Tagger(model.eval())
 
 
+def promising_tagger() -> Tagger:
+    """One with a promise: in one of five sentences a word is an entity, and the model all but certain it is not."""
+    tagger = Tagger(copy.deepcopy(build_tagger().model))
+    known = Sentence(("Ann", "Lee", "flew", "to", "Oslo", "."), ("B-PER", "I-PER", "O", "O", "B-LOC", "O"))
+    missed = Sentence(("flew", "."), ("B-PER", "O"))
+    tagger.promise([known, known, known, known, missed] * 40, miss_rate=0.25)
+    return tagger
+
+
 def asynchronous(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """The coroutine as a test."""
 
@@ -85,16 +96,16 @@ async def connected(
 
 @contextmanager
 def listening(
-    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train"
+    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train", tagger: Tagger | None = None
 ) -> Iterator[tuple[str, int]]:
     """A server on a free port of this machine, in a thread of its own; it stops at the end."""
-    with running(limits, warm=warm, mask=mask) as (_, address):
+    with running(limits, warm=warm, mask=mask, tagger=tagger) as (_, address):
         yield address
 
 
 @contextmanager
 def running(
-    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train"
+    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train", tagger: Tagger | None = None
 ) -> Iterator[tuple[Any, tuple[str, int]]]:
     """The same, with the server."""
     from maskedcrf.service.app import create_app
@@ -102,7 +113,7 @@ def running(
 
     limits, ready = limits or Limits(), threading.Event()
     app = create_app(
-        build_tagger(mask),
+        tagger or build_tagger(mask),
         limits=limits,
         hosts={"127.0.0.1", "localhost"},
         ready=lambda problem: ready.set(),

@@ -130,7 +130,7 @@ async def test_health_metrics_and_schema_are_there() -> None:
         assert 'maskedcrf_requests_total{path="other",status="404"} 1.0\n' in metrics.text
         assert 'maskedcrf_request_seconds_bucket{le="+Inf"} 2.0\n' in metrics.text
         schema = (await client.get("/openapi.json")).json()
-        assert set(schema["paths"]) == {"/tag", "/tag/batch", "/lattice", "/health", "/metrics"}
+        assert set(schema["paths"]) == {"/tag", "/tag/batch", "/lattice", "/redact", "/promise", "/health", "/metrics"}
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/tag/..%2f..%2fetc/passwd", "/page/", "/health/", "/server.py"])

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from service_helpers import TEXT, listening
+from service_helpers import TEXT, listening, promising_tagger
 
 from maskedcrf.service import limits
 
@@ -42,6 +42,12 @@ def address() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def unmasked_address() -> Iterator[str]:
     with listening(mask="decode") as (host, port):
+        yield f"http://{host}:{port}/"
+
+
+@pytest.fixture(scope="module")
+def promising_address() -> Iterator[str]:
+    with listening(tagger=promising_tagger()) as (host, port):
         yield f"http://{host}:{port}/"
 
 
@@ -283,13 +289,57 @@ def test_a_refused_text_does_not_stand_over_the_results_of_another(view: Any, ad
     only_refused(view)
 
 
+def test_a_switch_shows_the_text_redacted_and_a_slider_what_is_promised(view: Any, promising_address: str) -> None:
+    page = opened(view, promising_address, SHOWN)
+    assert page.locator("#redacted").is_hidden()
+    page.get_by_role("switch", name="Show the text with its entities hidden").check()
+    page.locator("mark.hidden-entity").first.wait_for()
+    assert page.locator("#redacted").inner_text() == "[PER] flew to [LOC]."
+    assert page.locator("mark.hidden-entity").first.get_attribute("title").endswith("%, model")
+    # One of five sentences is missed there; at the other end nothing, which 200 sentences show to 1 in 201.
+    told = page.locator("#promised .fact").all_inner_texts()
+    assert [line.split("\n")[0] for line in told][1:] == ["≤ 25.00 %", "0.00 %"]
+    assert "at threshold 0.4999: On average at most 25.00%" in page.locator("#sentence").inner_text()
+    slider = page.get_by_label("Hide more or less")
+    slider.focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("() => document.querySelectorAll('#redacted mark').length > 2")
+    assert "flew" not in page.locator("#redacted").inner_text()
+    assert "100.00 % of all other words hidden too" in slider.get_attribute("aria-valuetext")
+    threshold = parse_qs(urlsplit(page.url).fragment)["redact"][0]
+    assert float(threshold) < 0.05
+    before = page.locator("#redacted").inner_html()
+    other = view.context.new_page()
+    other.goto(page.url)
+    other.wait_for_function("() => document.querySelectorAll('#redacted mark').length > 2")
+    assert other.locator("#redacted").inner_html() == before
+    page.get_by_role("switch").uncheck()
+    page.locator("#redacted").wait_for(state="hidden")
+    assert "redact" not in page.url
+
+
+def test_a_model_without_a_promise_redacts_at_a_threshold_and_says_so(view: Any, address: str) -> None:
+    page = opened(view, address, SHOWN + "&redact=0.5")
+    page.locator("mark.hidden-entity").first.wait_for()
+    assert page.locator("#redacted").inner_text() == "[PER] flew to [LOC]."
+    assert page.locator("#sentence").inner_text().startswith("Nothing is promised: this model has no promised miss")
+    page.get_by_label("Hide more or less").press("End")
+    page.wait_for_function("() => document.querySelectorAll('#redacted mark').length === 0")
+    assert page.locator("#redacted").inner_text() == TEXT
+    page.get_by_label("Sentence").fill("😀 <b>Oslo</b>")
+    page.get_by_label("Hide more or less").press("Home")
+    page.wait_for_function("() => document.querySelector('#redacted').innerText.includes('[LOC]')")
+    assert page.locator("#redacted b").count() == 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_axe_finds_no_serious_fault_and_nothing_overflows(view: Any, address: str, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
     view.page.emulate_media(color_scheme=scheme)
     view.page.set_viewport_size({"width": width, "height": 900})
-    page = opened(view, address, SHOWN + "&fix=2:O&not=4:I-LOC&illegal=1")
+    page = opened(view, address, SHOWN + "&fix=2:O&not=4:I-LOC&illegal=1&redact=0.5")
+    page.locator("mark.hidden-entity").first.wait_for()
     page.get_by_text("The paths as a table").click()
     found = axe.Axe().run(page).response["violations"]
     assert [

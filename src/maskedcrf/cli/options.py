@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from maskedcrf.redaction.rules import Rules
 
 Files = Annotated[
     list[str], typer.Argument(help="Column files; - is standard input, gzip is unpacked.", metavar="FILE...")
@@ -44,6 +47,14 @@ Trust = Annotated[
     bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
 ]
 SegmentThreshold = Annotated[float | None, typer.Option(help="Threshold of decoding by segments.")]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option(help="Also hide what patterns find: builtin, or a TOML or JSON file; may be repeated."),
+]
+Dictionary = Annotated[
+    list[str] | None,
+    typer.Option(help="Also hide the names of a file, one a line: PER=clients.txt; may be repeated."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
     str, typer.Option("--output", "-o", help="File to write, whole or not at all; - is standard output.")
@@ -97,3 +108,11 @@ Overlaps = Annotated[Overlap, typer.Option(help="Spans that share a token: refus
 DecodingChoice = Annotated[
     DecodingName | None, typer.Option(help="Best path, or segments by probability; the model's own if left out.")
 ]
+
+
+def read_rules(patterns: list[str] | None, dictionaries: list[str] | None) -> Rules:
+    """The rules of these two options."""
+    from maskedcrf.redaction.rules import Rules
+
+    pairs = [name.partition("=") if "=" in name else ("", "", name) for name in dictionaries or ()]
+    return Rules.read(patterns or (), [(kind, file) for kind, _, file in pairs])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, AsJson, Comment, InputFormat
+from maskedcrf.cli.options import DEVICE, AsJson, Comment, Dictionary, InputFormat, Patterns, read_rules
 
 if TYPE_CHECKING:
     from maskedcrf.redaction.files import Written
@@ -71,14 +71,8 @@ def run(
     threshold: Annotated[
         float | None, typer.Option(help="Hide what is at least this probable, without a promise.")
     ] = None,
-    patterns: Annotated[
-        list[str] | None,
-        typer.Option(help="Also hide what patterns find: builtin, or a TOML or JSON file; may be repeated."),
-    ] = None,
-    dictionary: Annotated[
-        list[str] | None,
-        typer.Option(help="Also hide the names of a file, one a line: PER=clients.txt; may be repeated."),
-    ] = None,
+    patterns: Patterns = None,
+    dictionary: Dictionary = None,
     replace: Annotated[
         ReplaceName, typer.Option(help="[PER]; [PER-1], the same for the same name in a document; or blanks.")
     ] = ReplaceName.type,
@@ -120,7 +114,7 @@ def run(
     chosen = types.split(",") if types else None
     if calibrate:
         _promise(tagger, model, calibrate, miss_rate, confidence=confidence, types=chosen, unit=unit, loss=loss)
-    redactor = _redactor(tagger, threshold, chosen, replace.value, _rules(patterns or [], dictionary or []))
+    redactor = _redactor(tagger, threshold, chosen, replace.value, read_rules(patterns, dictionary))
     summary = _summary(redactor)
     if files:
         hidden = _redact(redactor, files, output, ledger, ledger_text, (input_format, token_column, comment))
@@ -145,13 +139,6 @@ def _redactor(tagger: Tagger, threshold: float | None, types: list[str] | None, 
     from maskedcrf.redaction.redactor import Redactor
 
     return Redactor(tagger, threshold=threshold, types=types, replace=replace, rules=rules)
-
-
-def _rules(patterns: list[str], dictionaries: list[str]) -> Rules:
-    from maskedcrf.redaction.rules import Rules
-
-    pairs = [name.partition("=") if "=" in name else ("", "", name) for name in dictionaries]
-    return Rules.read(patterns, [(kind, file) for kind, _, file in pairs])
 
 
 def _promise(tagger: Tagger, model: Path, gold: str, miss_rate: float, **options: Any) -> None:

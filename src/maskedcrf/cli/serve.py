@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, OwnSplitter, OwnTokenizer
+from maskedcrf.cli.options import DEVICE, Dictionary, OwnSplitter, OwnTokenizer, Patterns, read_rules
 
 
 def run(
@@ -21,6 +21,8 @@ def run(
     sentences: OwnSplitter = None,
     deadline: Annotated[float, typer.Option(help="Seconds before a request is given up with 504.", min=0.1)] = 30.0,
     queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
+    patterns: Patterns = None,
+    dictionary: Dictionary = None,
     log: Annotated[bool, typer.Option("--log", help="One line a request on standard error; never its text.")] = False,
 ) -> None:
     """Serve a model over HTTP, with a page that shows its lattice: open the address it prints.
@@ -55,6 +57,7 @@ def run(
         host=host,
         port=port,
         hosts=name or (),
+        rules=read_rules(patterns, dictionary),
         limits=Limits(deadline=deadline, queue_tokens=queue),
         announce=lambda address: note(f"serving {model} on {address}"),
         # Python would wait for a thread that compiles, or end under it.

@@ -81,6 +81,11 @@ class Promise(BaseModel):
     """Thresholds for other miss rates, from the same sample."""
     version: str = __version__
 
+    def miss_rate_at(self, threshold: float) -> float | None:
+        """The lowest miss rate that another threshold keeps; None if it keeps none of the curve."""
+        known = [(self.miss_rate, self.threshold, self.hidden), *self.curve]
+        return min((rate for rate, highest, _ in known if threshold <= highest), default=None)
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def sentence(self) -> str:

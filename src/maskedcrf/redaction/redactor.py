@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
 from itertools import islice, tee
@@ -101,6 +102,12 @@ class Redactor:
         self._rules = RuleCover(rules, tagger.model, self.tags) if rules else None
         self._names = self._rules.names if self._rules is not None else self.tags.names
         self._split, self._words = tagger.tokenizer.split, tagger.tokenizer.with_sentences("none")
+
+    def at(self, threshold: float) -> Redactor:
+        """The same with another threshold, which promises nothing."""
+        other = copy(self)
+        other.threshold, other.promise = threshold, None
+        return other
 
     def text(self, text: str) -> Redaction:
         """One text, a document of its own."""

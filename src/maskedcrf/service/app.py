@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from fastapi import FastAPI, Request, Response
@@ -21,12 +21,14 @@ from maskedcrf import __version__
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import to_sentence
 from maskedcrf.errors import MaskedCRFError
+from maskedcrf.redaction.rules import Rules
 from maskedcrf.report.lattice import lattice
 from maskedcrf.service import limits, schemas
 from maskedcrf.service.batcher import Batcher
 from maskedcrf.service.limits import Budget, Limits, cancel_on_disconnect, limit_body
 from maskedcrf.service.metrics import CONTENT_TYPE, Metrics
 from maskedcrf.service.middleware import LOOPBACK, SecurityMiddleware, refusal
+from maskedcrf.service.redaction import RedactionService, RedactQuestion
 from maskedcrf.tagger import Tagger, predict
 from maskedcrf.tagger.fixed_tags import allowed_tags
 from maskedcrf.tagger.model import to_device
@@ -38,10 +40,12 @@ PAGE = {
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
     "/lattice.js": ("lattice.js", "text/javascript"),
+    "/redaction.js": ("redaction.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 # Whatever collector the process is set up for, no request is told to it. Older FastAPIs have none and ignore this.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+Checked = TypeVar("Checked")
 TOTAL = "tokens in one request that asks for this"
 INLINE_WORK = 2000
 """Tokens, about, that are checked without leaving the event loop."""
@@ -58,23 +62,26 @@ class LatticeQuestion:
 class Service:
     """The tagger's answers as JSON, for requests that came through the queue."""
 
-    def __init__(self, tagger: Tagger) -> None:
+    def __init__(self, tagger: Tagger, rules: Rules | None = None) -> None:
         self.tagger = tagger
+        self.redaction = RedactionService(tagger, rules)
 
     def sentences(self, given: Sequence[schemas.Sentence], most: int) -> list[Sentence]:
         """The sentences of a request, at most so many tokens in all: sizes are checked first, then fixed tags."""
         total = sum(len(one.tokens) for one in given)
-        _at_most(total, most, TOTAL)
+        limits.at_most(total, most, TOTAL)
         found = list[Sentence]()
         for number, one in enumerate(given):
             with _located(number, of=len(given)):
                 sentence = to_sentence(
                     one.text if "text" in one.model_fields_set else one.tokens, self.tagger.tokenizer
                 )
-                _at_most(len(sentence.tokens), limits.TOKENS, "tokens in one sentence")
-                _at_most(max(map(len, sentence.tokens), default=0), limits.TOKEN_CHARACTERS, "characters in one token")
+                limits.at_most(len(sentence.tokens), limits.TOKENS, "tokens in one sentence")
+                limits.at_most(
+                    max(map(len, sentence.tokens), default=0), limits.TOKEN_CHARACTERS, "characters in one token"
+                )
             total += len(sentence.tokens) - len(one.tokens)
-            _at_most(total, most, TOTAL)
+            limits.at_most(total, most, TOTAL)
             found.append(sentence)
         for number, one in enumerate(given):
             with _located(number, of=len(given)):
@@ -103,6 +110,8 @@ class Service:
 
     def answer(self, question: Hashable, sentences: Sequence[Any]) -> list[bytes]:
         """An answer for each sentence, in JSON; runs on the model's thread."""
+        if isinstance(question, RedactQuestion):
+            return self.redaction.answer(question, sentences)
         if isinstance(question, LatticeQuestion):
             return [_json(self._lattice(sentence, question.nbest)) for sentence in sentences]
         assert isinstance(question, OutputOptions)
@@ -117,6 +126,7 @@ class Service:
             LatticeQuestion(2),
         ):
             self.answer(question, [to_sentence(["a", "b"], self.tagger.tokenizer)])
+        self.redaction.warm_up()
 
     @torch.inference_mode()
     def _lattice(self, sentence: Sentence, nbest: int) -> dict[str, Any]:
@@ -134,6 +144,7 @@ class Service:
 def create_app(
     tagger: Tagger,
     *,
+    rules: Rules | None = None,
     limits: Limits | None = None,
     hosts: Collection[str] | None = LOOPBACK,
     ready: Callable[[BaseException | None], None] = lambda problem: None,
@@ -143,6 +154,7 @@ def create_app(
 
     Args:
         tagger: whose answers are served.
+        rules: patterns and dictionaries whose findings `/redact` hides too.
         limits: what the server may hold and how long it waits.
         hosts: the names it answers to, None any.
         ready: called once the model is warm, or with what went wrong.
@@ -150,7 +162,7 @@ def create_app(
     """
     limits = Limits() if limits is None else limits
     tagger.model.eval()
-    service = Service(tagger)
+    service = Service(tagger, rules)
     bodies = Budget(limits.bodies_bytes, what="too many bodies are being read")
     metrics = Metrics()
     batcher = Batcher(service.answer, limits, observe=metrics.count_batch)
@@ -182,6 +194,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(MaskedCRFError, _on_library_error)
     _add_tagging(app, service, batcher)
+    _add_redaction(app, service.redaction, batcher)
     _add_monitoring(app, tagger, batcher, metrics)
     _add_page(app)
     return app
@@ -232,7 +245,22 @@ def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
         return _json_response(answers)
 
 
-async def _off_the_loop(check: Callable[[], list[Sentence]], work: int) -> list[Sentence]:
+def _add_redaction(app: FastAPI, service: RedactionService, batcher: Batcher) -> None:
+    @app.post("/redact", response_model=schemas.Redaction, responses=schemas.declared(*POST_ERRORS))
+    async def redact(request: schemas.RedactRequest, client: Request) -> Response:
+        """A text with its entities hidden, at a threshold or with the miss rate that the model promises."""
+        batcher.require_ok()
+        job = await _off_the_loop(partial(service.job, request), len(request.text) // 4)
+        asked = batcher.submit(service.question(request), [job], weight=limits.RANKED_WEIGHT)
+        return _json_response(await cancel_on_disconnect(client, asked))
+
+    @app.get("/promise", response_model=schemas.PromiseAnswer, responses=schemas.declared(400))
+    async def promise() -> Response:
+        """Which share of the entities the model may miss when it redacts, and what other thresholds would promise."""
+        return _json_response([_json(service.about())])
+
+
+async def _off_the_loop(check: Callable[[], Checked], work: int) -> Checked:
     """What `check` gives; where it is more than a moment's work, other requests are answered meanwhile."""
     return check() if work <= INLINE_WORK else await asyncio.to_thread(check)
 
@@ -292,11 +320,6 @@ def _located(number: int, *, of: int) -> Iterator[None]:
             raise
         message = error.detail if isinstance(error, HTTPException) else str(error)
         raise HTTPException(422, f"sentences.{number}: {message}") from error
-
-
-def _at_most(count: int, most: int, what: str) -> None:
-    if count > most:
-        raise HTTPException(422, f"at most {most} {what}, got {count}")
 
 
 def _json(value: Any) -> bytes:

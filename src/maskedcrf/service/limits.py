@@ -27,8 +27,16 @@ REQUEST_TOKENS = 16_000
 RANKED_WEIGHT, THRESHOLD_WEIGHT = 4, 16
 """What a token costs when probabilities or the best paths are asked for too, and when a threshold is given."""
 LATTICE_TOKENS = 128
+REDACT_TOKENS = REQUEST_TOKENS // RANKED_WEIGHT
+"""In one text to redact."""
 NBEST = 20
 THRESHOLD = 0.01
+
+
+def at_most(number: int, most: int, what: str) -> None:
+    """Refuse a request with more than so many."""
+    if number > most:
+        raise HTTPException(422, f"at most {most} {what}, got {number}")
 
 
 def most_connections() -> int:

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from maskedcrf.errors import MaskedCRFError
+from maskedcrf.redaction.rules import Rules
 from maskedcrf.service.app import create_app
 from maskedcrf.service.connections import Connections
 from maskedcrf.service.limits import Limits
@@ -27,6 +28,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     hosts: Collection[str] = (),
+    rules: Rules | None = None,
     limits: Limits | None = None,
     announce: Callable[[str], None] = lambda address: None,
     stopped: Callable[[bool], None] = lambda at_rest: None,
@@ -39,6 +41,7 @@ def serve(
         port: the port; 0 takes a free one.
         hosts: names the server answers to besides localhost. Without them, one that listens to this machine alone
             answers to no other name, and one that others reach answers to any.
+        rules: patterns and dictionaries whose findings `/redact` hides too.
         limits: what the server may hold and how long it waits.
         announce: called with the server's URL once it takes requests.
         stopped: called at the end; with False if a thread is still inside the model, as while it warms up.
@@ -59,6 +62,7 @@ def serve(
         limits = limits or Limits()
         app = create_app(
             tagger,
+            rules=rules,
             limits=limits,
             hosts=LOOPBACK | set(hosts) if named else None,
             ready=ready,

@@ -160,6 +160,81 @@ class LatticeAnswer(BaseModel):
     entities: list[Found]
 
 
+class RedactRequest(BaseModel):
+    """One text whose entities are to be hidden: at most 4,000 tokens."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"text": "Ann flew to Oslo.", "threshold": 0.2, "replace": "name"}]},
+    )
+
+    text: Text = Field(description="Raw text, a document of its own, tokenised by the server.")
+    threshold: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Words at least so probably part of an entity are hidden; left out, the one of /promise.",
+    )
+    types: list[Tag] | None = Field(
+        default=None, min_length=1, max_length=1000, description="Types to hide; those of /promise, or all."
+    )
+    replace: Literal["type", "name", "blank"] = Field(
+        default="type",
+        description="[PER]; [PER-1], the same for the same name throughout the text; or as many blanks.",
+    )
+
+
+class HiddenEntity(BaseModel):
+    """text[start:end] of the request, counted in Unicode code points, was hidden."""
+
+    start: int
+    end: int
+    type: str
+    probability: float = Field(description="Of its likeliest word to lie in an entity; 1 if a rule is certain of it.")
+    source: str = Field(description="model, pattern:NAME or dictionary:NAME; joined by + where both took part.")
+
+
+class Redaction(BaseModel):
+    """The text with its entities hidden; everything else is as it was."""
+
+    text: str
+    hidden: list[HiddenEntity]
+    threshold: float
+    miss_rate: float | None = Field(
+        description="The share of entities that at most stays readable on average, for text like the sample of "
+        "/promise; null if nothing is promised at this threshold, or for these types."
+    )
+
+
+class Promise(BaseModel):
+    """A threshold with a promised miss rate, and the sample it was learnt from."""
+
+    sentence: str = Field(description="The promise in words.")
+    threshold: float
+    miss_rate: float
+    confidence: float | None = Field(description="The share of samples it holds for; null promises their mean.")
+    types: list[str]
+    unit: str
+    loss: str
+    units: int
+    sentences: int
+    entities: int
+    hidden: float = Field(description="The share of the sample's other words that are hidden too.")
+    model: str
+    data: str
+    version: str
+    curve: list[tuple[float, float, float]] = Field(description="Miss rate, threshold, share of other words hidden.")
+
+
+class PromiseAnswer(BaseModel):
+    """The promise of the model that is served."""
+
+    promise: Promise | None
+    reason: str | None = Field(description="Why there is none.")
+
+
 class Health(BaseModel):
     """The server answers, with this model."""
 

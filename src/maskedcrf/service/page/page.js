@@ -1,6 +1,7 @@
 // The page: a sentence, its entities, its lattice, and what the rules change. All state is in the address.
 
 import { Lattice, percent } from "./lattice.js";
+import { RedactionView } from "./redaction.js";
 
 const EXAMPLE = "Ann Lee flew to Oslo.";
 const PATIENCE = 150;  // milliseconds without a key before the server is asked
@@ -13,6 +14,8 @@ let found = null;  // the lattice that is shown, if there is one
 let shown = "";  // the text whose results are shown
 let asked = null;
 let timer = 0;
+let redacting = null;
+let redactionTimer = 0;
 
 // What the best legal path is compared with. A model trained with the mask never learnt what an illegal step is worth,
 // so its unmasked path would mean nothing: there it is the best tag of each token alone.
@@ -32,6 +35,12 @@ const lattice = new Lattice($("lattice"), {
     ask();
   },
   describe: (node) => { $("detail").textContent = node ? detail(...node) : ""; },
+});
+
+const redaction = new RedactionView(() => {
+  writeAddress();
+  clearTimeout(redactionTimer);
+  redactionTimer = setTimeout(redact, PATIENCE);
 });
 
 function element(name, text = "", ...children) {
@@ -91,6 +100,23 @@ async function ask() {
     complain("");
     $("results").hidden = answer.tokens.length === 0;
     if (answer.tokens.length) found ? show() : showWithoutLattice(answer, whole.message);
+    await redact();
+  } catch (error) {
+    if (error.name !== "AbortError") complain("The server does not answer.");
+  }
+}
+
+// The text as it is shown above, redacted at the chosen threshold; one question at a time.
+async function redact() {
+  redacting?.abort();
+  $("of-redaction").hidden = !redaction.on;
+  if (!redaction.on || $("results").hidden) return;
+  redacting = new AbortController();
+  const text = shown;
+  try {
+    const answer = await post("redact", { text, threshold: redaction.threshold }, redacting.signal);
+    if (answer.error) redaction.refuse(answer.message);
+    else redaction.show(text, answer);
   } catch (error) {
     if (error.name !== "AbortError") complain("The server does not answer.");
   }
@@ -228,6 +254,7 @@ function writeAddress() {
   if (sentence()) state.set("text", sentence());
   for (const [name, how] of chosen) state.append(how === "fixed" ? "fix" : "not", name.replace(" ", ":"));
   if ($("illegal").checked) state.set("illegal", "1");
+  if (redaction.on) state.set("redact", String(redaction.threshold));
   history.replaceState(null, "", state.size ? `#${state}` : location.pathname);
 }
 
@@ -238,6 +265,9 @@ function readAddress() {
   for (const [name, how] of [["fix", "fixed"], ["not", "forbidden"]])
     for (const each of state.getAll(name)) chosen.set(each.replace(":", " "), how);
   lattice.everyIllegal = $("illegal").checked = state.has("illegal");
+  redaction.on = state.has("redact");
+  const wanted = Number.parseFloat(state.get("redact"));
+  if (wanted >= 0 && wanted <= 1) redaction.threshold = wanted;
   ask();
 }
 
@@ -263,7 +293,8 @@ $("illegal").addEventListener("change", () => { lattice.everyIllegal = $("illega
 $("rows").addEventListener("change", () => { lattice.everyTag = $("rows").checked; lattice.show(found); });
 addEventListener("hashchange", readAddress);
 
-const about = await (await fetch("health")).json();
+const [about, promise] = await Promise.all(["health", "promise"].map(async (name) => (await fetch(name)).json()));
+redaction.about(promise);
 tags = about.tags;
 $("model").textContent = `${about.tags.length} tags, ${about.scheme}, maskedcrf ${about.version}`;
 readAddress();
