@@ -12,6 +12,14 @@ TRAINING = [["Peter", "saw", "Paul", "saw", "1996"], ["Mary", "saw", "1997", "Pe
 # Seen once: Paul, Mary (shape Xx), 1996, 1997 (shape 0), and 😀, whose shape is nobody else's.
 
 
+def test_a_word_is_known_as_written_or_in_lower_case_if_that_counts():
+    words = Words.from_sentences([["Oslo", "rain"]])
+    assert [words.knows(word) for word in ("Oslo", "oslo", "rain", "Rain", "Xx")] == [True, False, True, False, False]
+    lower = Words.from_sentences([["oslo"]], lower=True)
+    assert lower.knows("OSLO")
+    assert not lower.knows("Rome")
+
+
 def test_every_training_word_has_a_number_of_its_own() -> None:
     words = Words.from_sentences(TRAINING)
     numbers = {word: words.number(word) for sentence in TRAINING for word in sentence}

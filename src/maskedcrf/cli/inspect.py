@@ -125,7 +125,7 @@ def _inspect(models: Sequence[str], files: Sequence[str], scheme: str | None, co
     from maskedcrf.evaluation.compare import signature
     from maskedcrf.inspection.collect import Collector
     from maskedcrf.inspection.comparison import inspect_pair
-    from maskedcrf.inspection.reading import read_sentences
+    from maskedcrf.inspection.reading import in_context, read_sentences
     from maskedcrf.tags.scheme import Scheme
 
     taggers = [_open(name, device) for name in models]
@@ -133,7 +133,8 @@ def _inspect(models: Sequence[str], files: Sequence[str], scheme: str | None, co
     gold = own if scheme is None else Scheme.get(scheme, delimiter=own.delimiter, prefix_last=own.prefix_last)
     sentences = _labelled(taggers[0], files, gold, comment, report)
     if len(taggers) == 1:
-        found: Collector = Collector().add_all(read_sentences(taggers[0], sentences, gold_scheme=gold))
+        around = in_context(taggers[0], sentences)
+        found: Collector = Collector().add_all(read_sentences(taggers[0], around, gold_scheme=gold))
         comparison = None
     else:
         found, comparison = inspect_pair(taggers[0], taggers[1], sentences, gold_scheme=gold)
@@ -200,6 +201,7 @@ def _training_sentences(train: Sequence[str], settings: Settings, scheme: Scheme
     """The sentences of training data, texts cut as training would cut them."""
     from maskedcrf.data.annotation import ReadReport
     from maskedcrf.data.labelled import fit_labelled, read_labelled_records
+    from maskedcrf.data.sentence import with_context
     from maskedcrf.data.tokenizer_choice import choose_tokenizer
     from maskedcrf.tagger.gold_files import require_gold
 
@@ -210,7 +212,7 @@ def _training_sentences(train: Sequence[str], settings: Settings, scheme: Scheme
     sentences = [sentence for sentence in found if sentence.tokens]
     for sentence in sentences:
         require_gold(sentence)
-    return sentences
+    return list(with_context(sentences, settings.encoder.context))
 
 
 def _select(

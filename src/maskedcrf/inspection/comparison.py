@@ -11,7 +11,7 @@ from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 from maskedcrf.evaluation.compare import Difference, approximate_randomisation
 from maskedcrf.inspection.collect import LISTED, Collector, GroupCounts
-from maskedcrf.inspection.reading import Reading, read_sentences
+from maskedcrf.inspection.reading import Reading, in_context, read_sentences
 from maskedcrf.inspection.top import Top
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.scheme import Scheme
@@ -67,8 +67,8 @@ def _side_by_side(
 ) -> Iterator[tuple[Reading, Reading]]:
     mine, theirs = tee(sentences)
     pairs = zip(
-        read_sentences(first, mine, gold_scheme=gold_scheme),
-        read_sentences(second, theirs, gold_scheme=gold_scheme),
+        read_sentences(first, in_context(first, mine), gold_scheme=gold_scheme),
+        read_sentences(second, in_context(second, theirs), gold_scheme=gold_scheme),
         strict=True,
     )
     for one, other in pairs:

@@ -52,12 +52,19 @@ class Reading:
 
 
 def read_sentences(tagger: Tagger, sentences: Iterable[Sentence], *, gold_scheme: Scheme) -> Iterator[Reading]:
-    """The readings of sentences, in order; memory holds a buffer of them. Those without tokens are left out."""
+    """The readings of sentences, in order; memory holds a buffer of them. Those without tokens are left out.
+
+    A tagger with a context sees the words around a sentence that it comes with, see `in_context`.
+    """
     tokens = default_forward_tokens(tagger.model)
-    around = with_context(sentences, tagger.model.encoder.config.context)
-    numbered = enumerate(sentence for sentence in around if sentence.tokens)
+    numbered = enumerate(sentence for sentence in sentences if sentence.tokens)
     while buffer := next_buffer(numbered, tokens * READ_AHEAD_BATCHES):
         yield from _read(tagger, [sentence for _, sentence in buffer], gold_scheme, tokens)
+
+
+def in_context(tagger: Tagger, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """The sentences of whole documents, with as many words around them as the tagger looks at."""
+    return with_context(sentences, tagger.model.encoder.config.context)
 
 
 @torch.inference_mode()

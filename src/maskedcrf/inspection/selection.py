@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.inspection.reading import read_sentences
+from maskedcrf.inspection.reading import in_context, read_sentences
 from maskedcrf.inspection.top import Top
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.segments import Segment, encode
@@ -17,7 +17,7 @@ def most_uncertain(tagger: Tagger, sentences: Iterable[Sentence], number: int) -
     unlabelled = (replace(sentence, tags=None, columns=()) for sentence in sentences)
     kept: Top[Sentence] = Top(number)
     chosen: set[tuple[str, ...]] = set()
-    for reading in read_sentences(tagger, unlabelled, gold_scheme=tagger.output_scheme):
+    for reading in read_sentences(tagger, in_context(tagger, unlabelled), gold_scheme=tagger.output_scheme):
         tokens = reading.sentence.tokens
         if tokens in chosen:
             continue

@@ -47,7 +47,9 @@ from maskedcrf.tags.scheme import SCHEMES, Scheme
 WEIGHTS, CONFIG, ENCODER, CARD = "model.safetensors", "config.json", "encoder", "README.md"
 METRICS = "metrics.jsonl"
 """Of a tagger just trained: its history, one line an epoch. Written for people and plots."""
-MODEL_FILES = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS}
+REPORT = "report.html"
+"""Of a tagger just trained: what is wrong with it on dev, a page for people."""
+MODEL_FILES = {WEIGHTS, CONFIG, ENCODER, CARD, METRICS, REPORT}
 """What a model folder holds."""
 LARGEST_JSON = 64 << 20
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")

@@ -11,9 +11,14 @@ from maskedcrf.data.labelled import LabelledData
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.evaluation.compare import signature
+from maskedcrf.inspection.collect import Collector
+from maskedcrf.inspection.page import page
+from maskedcrf.inspection.reading import read_sentences
+from maskedcrf.report import html
 from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.folder import (
     METRICS,
+    REPORT,
     TrainingRecord,
     read_config,
     read_metrics,
@@ -94,9 +99,19 @@ def _train(data: TrainingData, settings: Settings, target: Path | None, *, overw
         tagger = _tagger(run)
         if target is not None and processes.is_main:
             tagger.save(target, overwrite=overwrite)
+            _write_report(tagger, data, settings, target)
         if work is not None and processes.is_main:
             shutil.rmtree(work)
     return tagger
+
+
+def _write_report(tagger: Tagger, data: TrainingData, settings: Settings, target: Path) -> None:
+    """The page about dev, beside a model that is already safe."""
+    if data.dev:
+        gold_scheme = settings.scheme_named(settings.file_scheme)
+        found = Collector().add_all(read_sentences(tagger, data.dev, gold_scheme=gold_scheme))
+        made = signature(corpus=data.summary["dev"]["files"] or "dev", model=tagger.record.signature)
+        html.write(target / REPORT, page(f"{target.name} on dev", found, signature=made))
 
 
 def _load_finished(target: Path, corpus: TrainingData, settings: Settings) -> Tagger:
