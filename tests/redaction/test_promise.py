@@ -15,9 +15,12 @@ from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError, VoidPromiseError
 from maskedcrf.evaluation.risk import expected_threshold, sample_of
+from maskedcrf.redaction.check_promise import check_promise
 from maskedcrf.redaction.cover import TypeTags, stream_covers
 from maskedcrf.redaction.measure import choose_unit, measure
 from maskedcrf.redaction.promise import MAX_THRESHOLD, Promise
+from maskedcrf.redaction.redactor import Redactor
+from maskedcrf.redaction.rules import Rules
 from maskedcrf.tagger import Tagger
 from maskedcrf.tags.segments import segments
 
@@ -51,9 +54,9 @@ def test_the_threshold_is_the_highest_that_the_sample_allows(tagger, rate, types
 def test_the_promise_holds_on_average_over_samples(trained) -> None:
     """Splits of one pool; the mean miss rate of the rest, with two standard errors to spare."""
     pool = unknown_names(400, 21)
-    measured = measure(
-        trained.model, pool, scheme=trained.scheme, types=TypeTags(trained.model.crf.constraints), unit="sentence"
-    )
+    tags = TypeTags(trained.model.crf.constraints)
+    covers = stream_covers(trained.model, pool, tags)
+    measured = measure(pool, covers, scheme=trained.scheme, types=tags.names, unit="sentence")
     units: dict[int, list[float]] = {}
     for each in measured.entities:
         units.setdefault(each.unit, []).append(min(each.scores))
@@ -228,3 +231,14 @@ def test_what_cannot_be_promised_is_refused(tagger, gold, options, message) -> N
     with pytest.raises(MaskedCRFError, match=message):
         tagger.promise(gold, **options)
     assert "promise" not in tagger.record.settings
+
+
+def test_a_check_counts_what_rules_hide(tagger, tmp_path) -> None:
+    gold = unknown_names(60, 7)
+    (tmp_path / "names.txt").write_text("zork\n")
+    rules = Rules.read([], [("PER", str(tmp_path / "names.txt"))])
+    without, with_rules = (
+        check_promise(Redactor(tagger, threshold=0.6, rules=own), gold, scheme=tagger.scheme) for own in (None, rules)
+    )
+    assert with_rules.missed < without.missed
+    assert with_rules.hidden == pytest.approx(without.hidden)  # zork is part of names only

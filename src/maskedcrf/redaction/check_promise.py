@@ -62,10 +62,10 @@ class Check:
 def check_promise(
     redactor: Redactor, gold: Sequence[Sentence], *, scheme: Scheme, unit: Unit | Literal["auto"] = "auto"
 ) -> Check:
-    """The miss rate on these sentences, in the units and by the loss of the promise."""
+    """The miss rate on these sentences, in the units and by the loss of the promise; rules count as they hide."""
     promise = redactor.promise
     chosen = choose_unit(gold, unit) if promise is None else promise.unit
-    measured = measure(redactor.tagger.model, gold, scheme=scheme, types=redactor.tags, unit=chosen)
+    measured = measure(gold, redactor.covers(gold), scheme=scheme, types=redactor.tags.names, unit=chosen)
     loss: Loss = "entities" if promise is None else promise.loss
     samples = measured.samples(loss).values()
     if not samples:

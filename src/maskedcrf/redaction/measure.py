@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -11,7 +11,7 @@ import numpy as np
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.evaluation.risk import Sample, sample_of
-from maskedcrf.redaction.cover import Cover, Floats, TypeTags, stream_covers
+from maskedcrf.redaction.cover import Cover, Floats
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.scheme import Scheme
 from maskedcrf.tags.segments import Segment, read_batch
@@ -59,15 +59,15 @@ class Measurement:
 
 
 def measure(
-    model: TaggerModel, sentences: Sequence[Sentence], *, scheme: Scheme, types: TypeTags, unit: Unit
+    sentences: Sequence[Sentence], covers: Iterable[Cover], *, scheme: Scheme, types: Collection[str], unit: Unit
 ) -> Measurement:
-    """The scores of labelled sentences; their gold is read as conlleval reads it."""
+    """The scores of labelled sentences with these covers; their gold is read as conlleval reads it."""
     gold = _gold(sentences, scheme)
     units = numbers_of_units(sentences, unit)
     found: list[Found] = []
     innocent: list[Floats] = []
-    for number, row, cover in zip(units, gold, stream_covers(model, sentences, types), strict=True):
-        chosen = [each for each in row if each.type in types.names]
+    for number, row, cover in zip(units, gold, covers, strict=True):
+        chosen = [each for each in row if each.type in types]
         found += [Found(number, each.type, _scores(cover, each)) for each in chosen]
         outside = np.ones(len(cover.scores), dtype=bool)
         for each in chosen:

@@ -14,7 +14,7 @@ from maskedcrf import __version__
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError, VoidPromiseError
 from maskedcrf.evaluation.risk import Sample, confident_threshold, expected_threshold
-from maskedcrf.redaction.cover import TypeTags
+from maskedcrf.redaction.cover import TypeTags, stream_covers
 from maskedcrf.redaction.measure import Loss, Measurement, Unit, choose_unit, measure, require_known_types
 from maskedcrf.tagger.folder import digest_model
 from maskedcrf.tags.scheme import Scheme
@@ -119,7 +119,8 @@ def make_promise(
     if types is None:
         require_known_types(gold, scheme, tagger.model)
     tags = TypeTags(tagger.model.crf.constraints, types)
-    measured = measure(tagger.model, gold, scheme=scheme, types=tags, unit=choose_unit(gold, unit))
+    covers = stream_covers(tagger.model, gold, tags)
+    measured = measure(gold, covers, scheme=scheme, types=tags.names, unit=choose_unit(gold, unit))
     samples = measured.samples(loss)
     threshold = choose_threshold(samples, miss_rate, confidence)
     promise = Promise(

@@ -139,9 +139,13 @@ class Redactor:
         in_context = with_context(
             (sentence for piece in given for sentence in piece.sentences), self.tagger.model.encoder.config.context
         )
-        covers = stream_covers(self.tagger.model, in_context, self.tags, rules=self._rules)
+        covers = self.covers(in_context)
         for piece in kept:
             yield piece.finish(list(islice(covers, len(piece.sentences))))
+
+    def covers(self, sentences: Iterable[Sentence]) -> Iterator[Cover]:
+        """The cover of each sentence, with what rules find; words around a sentence are those it came with."""
+        return stream_covers(self.tagger.model, sentences, self.tags, rules=self._rules)
 
     def hidden(self, cover: Cover) -> Iterator[Hidden]:
         """What is hidden of a sentence, by its tokens."""
