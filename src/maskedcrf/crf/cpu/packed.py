@@ -20,7 +20,7 @@ import numpy as np
 
 from maskedcrf.crf.machine_code import as_written, compiled
 
-VECTOR = 8
+VECTOR = 4
 LEAST_MASS, LEAST_STEP = 1e-70, 1e-45
 """No product of three masses and a step of at least these sizes, and at most their inverses, can vanish."""
 _LOWEST, _HIGHEST, _ROUND = -690.0, 690.0, 1.5 * 2.0**52
@@ -155,18 +155,16 @@ def _read(emissions: Any, packed: Packed, size: int, scores: Any, shifts: Any) -
 def carry(masses: Any, begin: int, count: int, matrix: Any, reached: Any) -> None:
     """Fill in `reached` = masses @ matrix of `count` positions; it must hold numbers, to set it to 0 first would stall.
 
-    Eight rows of the matrix at a time, which so stay at hand for all positions.
+    Four rows of the matrix at a time, which so stay at hand for all positions.
     """
-    for i in range(0, matrix.shape[0], 8):
+    for i in range(0, matrix.shape[0], 4):
         kept = 1.0 if i else 0.0
         for n in range(count):
             at = begin + n
             a, b, c, d = masses[at, i], masses[at, i + 1], masses[at, i + 2], masses[at, i + 3]
-            e, f, g, h = masses[at, i + 4], masses[at, i + 5], masses[at, i + 6], masses[at, i + 7]
             for j in range(matrix.shape[1]):
-                one = a * matrix[i, j] + b * matrix[i + 1, j] + c * matrix[i + 2, j] + d * matrix[i + 3, j]
-                two = e * matrix[i + 4, j] + f * matrix[i + 5, j] + g * matrix[i + 6, j] + h * matrix[i + 7, j]
-                reached[n, j] = kept * reached[n, j] + (one + two)
+                more = a * matrix[i, j] + b * matrix[i + 1, j] + c * matrix[i + 2, j] + d * matrix[i + 3, j]
+                reached[n, j] = kept * reached[n, j] + more
 
 
 @compiled

@@ -68,8 +68,8 @@ def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
     chunk, first, stride = share
     size, into, spoilt, known = start.size, _steps_back(transitions, end), np.empty(chunk, np.bool_), True
     width = (size + VECTOR - 1) // VECTOR * VECTOR
-    steps = np.empty(((size + 3) // 4 * 4, width))
-    for i in range(steps.shape[0]):
+    steps = np.empty((width, width))
+    for i in range(width):
         for j in range(width):
             steps[i, j] = transitions[i, j] if i < size and j < size else -np.inf
             known &= not math.isnan(steps[i, j])
