@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from maskedcrf.crf import cpu, matmul, reference
+from maskedcrf.crf import cpu, matmul, reference, row_threads
 
 BACKENDS = [pytest.param(cpu, id="cpu"), pytest.param(matmul, id="matmul")]
 
@@ -77,7 +77,7 @@ def two_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """However little the work is."""
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr(cpu, "_WORTH_A_THREAD", 1 if request.param else 2**62)
+    monkeypatch.setattr(row_threads, "_WORTH_A_THREAD", 1 if request.param else 2**62)
     yield request.param
     torch.set_num_threads(threads)
 

@@ -1,16 +1,12 @@
 """The recursions on the CPU, in numba: same contract as the other backends; computed in double whatever comes in.
 
 `packed` has the layout and the masses, `sums` and `segments` what is summed over all paths, `paths` the best paths and
-drawn ones. Kernels release the GIL: large batches are shared out to threads of our own,
-since numba's own layer does not survive two Python threads that enter it at once. Parameters come as in `reference`.
+drawn ones; `row_threads` shares large batches out. Parameters come as in `reference`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,12 +16,10 @@ from torch import Tensor
 from maskedcrf.crf import reference
 from maskedcrf.crf.cpu import packed, paths, segments, sums
 from maskedcrf.crf.reference import Paths
+from maskedcrf.crf.row_threads import run, run_on_rows, share_out
 
 _NO_TAGS, _NO_WEIGHTS = np.zeros((0, 0), np.int64), np.zeros(0)
 _NO_SINGLE, _NO_DOUBLE = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0, 0))
-# Masses that a chunk of rows may have, which then fit the cache; and how many rows are enough.
-_CHUNK_CELLS, _CHUNK_ROWS = 131_072, 32
-_WORTH_A_THREAD = 2_000_000  # multiplications, below which another thread costs more than it saves
 _TOO_LARGE_TO_SUBTRACT = 50  # expected score of a position, whose share may be wrong in the tenth place
 
 
@@ -107,7 +101,7 @@ def entropy(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
 def viterbi(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Paths:
     """Tags (B, T) and score (B,) of the best legal path; of equals, the one with the lowest ids from the end."""
     tags, scores = torch.empty(mask.shape, dtype=torch.int64), torch.empty(len(mask), dtype=torch.float64)
-    _run_on_rows(paths.best_paths, _arrays(emissions, mask, *parameters), tags.numpy(), scores.numpy())
+    run_on_rows(paths.best_paths, _arrays(emissions, mask, *parameters), tags.numpy(), scores.numpy())
     return Paths(tags, scores)
 
 
@@ -115,7 +109,7 @@ def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, e
     """Tags (B, k, T) and scores (B, k) of the k best legal paths; score -inf where there are fewer."""
     rows, length = mask.shape
     tags, scores = torch.empty((rows, k, length), dtype=torch.int64), torch.empty((rows, k), dtype=torch.float64)
-    _run_on_rows(paths.k_best_paths, _arrays(emissions, mask, transitions, start, end), tags.numpy(), scores.numpy())
+    run_on_rows(paths.k_best_paths, _arrays(emissions, mask, transitions, start, end), tags.numpy(), scores.numpy())
     return Paths(tags, scores)
 
 
@@ -123,7 +117,7 @@ def sample(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
     """Tags (B, n, T) of n paths drawn from the distribution; `uniforms` (B, n, T) in [0, 1), the last, decide."""
     *parameters, uniforms = given
     tags, draws = torch.empty(uniforms.shape, dtype=torch.int64), _array(uniforms.double())
-    _run_on_rows(paths.draw_paths, _arrays(emissions, mask, *parameters), draws, tags.numpy())
+    run_on_rows(paths.draw_paths, _arrays(emissions, mask, *parameters), draws, tags.numpy())
     return tags
 
 
@@ -133,7 +127,7 @@ def span_probability(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
     found, asked = torch.empty(len(spans), dtype=torch.float64), _array(spans)
     bounds = np.searchsorted(asked[:, 0], np.arange(len(mask) + 1))
     wanted = np.stack(_array(continues).nonzero()), _array(member), asked, bounds, found.numpy(), 0.0, 0
-    _run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
+    run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
     return found
 
 
@@ -148,7 +142,7 @@ def likely_spans(
     *parameters, members, continues = given
     nothing, most = (np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)), max(1, mask.shape[1])
     wanted = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold), longest or most
-    found = _run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
+    found = run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
     where, chances = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort(where.T[[1, 3, 2, 0]])
     return where[order], chances[order]
@@ -160,7 +154,7 @@ def _sum_paths(
 ) -> Any:  # fmt: skip
     """Run `sums.sum_paths`: gradients by transitions, start and end, one below the other; if `apart` each row's."""
     mask, size = lattice[1], len(lattice[3])
-    chunk, threads = _share_out(mask, size)
+    chunk, threads = share_out(mask, size)
     chunk, target = 1 if apart else chunk, _either(gradients)
     for array in target:
         array.fill(0.0)  # on two threads, as torch would, it may take longer than all the rest
@@ -170,7 +164,7 @@ def _sum_paths(
         work = np.empty((2, chunk * mask.shape[1], _width(size))) if saved is None else saved
         share = chunk, first, threads
         jobs.append((lattice, gold, weights, losses, target, found, work, up, down, share))
-    _run(sums.sum_paths, jobs)
+    run(sums.sum_paths, jobs)
     return every if apart else sum((job[5][0] for job in jobs[1:]), jobs[0][5][0])
 
 
@@ -197,32 +191,3 @@ def _arrays(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> tuple[Any, 
 
 def _width(size: int) -> int:
     return -(-size // packed.VECTOR) * packed.VECTOR
-
-
-def _share_out(mask: Any, size: int) -> tuple[int, int]:
-    """How many rows make a chunk, which depends on the batch's shape alone, and how many threads are worth it."""
-    rows, length = mask.shape
-    chunk = max(1, min(_CHUNK_ROWS, max(4, _CHUNK_CELLS // max(1, length * size)), -(-rows // 2)))
-    work = rows * length * (size + 8) * (size + 8) // _WORTH_A_THREAD
-    return chunk, max(1, min(torch.get_num_threads(), -(-rows // chunk), work))
-
-
-def _run_on_rows(kernel: Callable[..., Any], lattice: Any, *asked: Any) -> list[Any]:
-    """Run a kernel over all rows, on threads where that pays; the result of each."""
-    chunk, threads = _share_out(lattice[1], len(lattice[3]))
-    return _run(kernel, [(lattice, *asked, (chunk, first, threads)) for first in range(threads)])
-
-
-def _run(kernel: Callable[..., Any], jobs: list[Any]) -> list[Any]:
-    """All jobs at once, the first on this thread."""
-    others = [_pool().submit(kernel, *job) for job in jobs[1:]]
-    return [kernel(*jobs[0]), *(other.result() for other in others)]
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="maskedcrf")
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive one
