@@ -96,16 +96,21 @@ async def connected(
 
 @contextmanager
 def listening(
-    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train", tagger: Tagger | None = None
+    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train", **options: Any
 ) -> Iterator[tuple[str, int]]:
     """A server on a free port of this machine, in a thread of its own; it stops at the end."""
-    with running(limits, warm=warm, mask=mask, tagger=tagger) as (_, address):
+    with running(limits, warm=warm, mask=mask, **options) as (_, address):
         yield address
 
 
 @contextmanager
 def running(
-    limits: Limits | None = None, *, warm: bool = True, mask: MaskMode = "train", tagger: Tagger | None = None
+    limits: Limits | None = None,
+    *,
+    warm: bool = True,
+    mask: MaskMode = "train",
+    tagger: Tagger | None = None,
+    **options: Any,
 ) -> Iterator[tuple[Any, tuple[str, int]]]:
     """The same, with the server."""
     from maskedcrf.service.app import create_app
@@ -118,6 +123,7 @@ def running(
         hosts={"127.0.0.1", "localhost"},
         ready=lambda problem: ready.set(),
         stopping=lambda: server.should_exit,
+        **options,
     )
     server = build_server(app, limits)
     with open_listener("127.0.0.1", 0) as listener:

@@ -339,7 +339,7 @@ async def test_texts_are_split_as_the_model_splits_and_a_lattice_shows_one_sente
         refused = await client.post("/lattice", json={"text": "Ann\nLee flew to Oslo"})
         assert (refused.status_code, refused.json()["message"]) == (
             422,
-            "a lattice shows one sentence, and this text has 2",
+            "this is for one sentence, and the text has 2",
         )
         fixed = {"text": "Ann\nLee", "fixed": {"1": "I-PER"}}
         assert (await client.post("/tag", json=fixed)).status_code == 422

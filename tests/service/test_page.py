@@ -12,8 +12,11 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from service_helpers import TEXT, listening, promising_tagger
+from small_corpus import SMALL, corpus
 
 from maskedcrf.service import limits
+from maskedcrf.service.collect import Collector
+from maskedcrf.tagger import Tagger
 
 pytestmark = [
     pytest.mark.browser,
@@ -348,3 +351,40 @@ def test_axe_finds_no_serious_fault_and_nothing_overflows(view: Any, address: st
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if folder := os.environ.get("MASKEDCRF_SCREENSHOTS"):
         page.screenshot(path=Path(folder) / f"{scheme}-{width}.png", full_page=True)
+
+
+def test_a_corrected_sentence_is_kept_and_the_next_training_has_learnt_it(view: Any, tmp_path: Path) -> None:
+    settings = {**SMALL, "epochs": 12, "dev_fraction": 0.0, "progress": False}
+    tagger, file = Tagger.train(corpus(80), **settings), tmp_path / "corrections.jsonl"
+    unseen = "eve flew to zork ."
+    assert ("ORG", "zork") not in [(each.type, each.text) for each in tagger.predict(unseen).entities]
+    texts = ["ann flew to zork .", "bob lee flew to zork .", "the rain in zork stopped"]
+    with listening(tagger=tagger, collector=Collector(file)) as (host, port):
+        page = opened(view, f"http://{host}:{port}/")
+        for number, text in enumerate(texts, 1):
+            position = text.split().index("zork")
+            page.get_by_label("Sentence").fill(text)
+            page.wait_for_function(
+                "text => document.querySelector('#entities').textContent.includes(text)", arg=text[:3]
+            )
+            page.wait_for_selector(NODE.format(position, "B-ORG") + ":not(.fixed)")
+            assert page.get_by_role("button", name="Keep the fixed tags").is_disabled()
+            page.locator(NODE.format(position, "B-ORG")).click()
+            page.wait_for_selector(NODE.format(position, "B-ORG") + ".fixed")
+            page.get_by_role("button", name="Keep the fixed tags").click()
+            left = len(text.split()) - 1
+            page.get_by_text(f"Kept, {left} tokens left open; {number} so far.").wait_for()
+        if folder := os.environ.get("MASKEDCRF_SCREENSHOTS"):
+            for width in (1280, 390):
+                page.set_viewport_size({"width": width, "height": 900})
+                page.screenshot(path=Path(folder) / f"collect-{width}.png", full_page=True)
+        page.get_by_role("button", name="Keep every tag").click()
+        page.get_by_text("Kept; 4 so far.").wait_for()
+    learnt = Tagger.train([*corpus(80), file, file], **settings)
+    assert ("ORG", "zork") in [(each.type, each.text) for each in learnt.predict(unseen).entities]
+    assert learnt.predict("eve flew to oslo .").tags == ("B-PER", "O", "O", "B-LOC", "O")
+
+
+def test_a_server_that_keeps_nothing_does_not_offer_it(view: Any, address: str) -> None:
+    page = opened(view, address, SHOWN)
+    assert page.get_by_role("button", name="Keep every tag").is_hidden()

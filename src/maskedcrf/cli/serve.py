@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +24,9 @@ def run(
     queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
     patterns: Patterns = None,
     dictionary: Dictionary = None,
+    collect: Annotated[
+        Path | None, typer.Option(help="Gold file (JSON lines) that sentences corrected on the page are appended to.")
+    ] = None,
     log: Annotated[bool, typer.Option("--log", help="One line a request on standard error; never its text.")] = False,
 ) -> None:
     """Serve a model over HTTP, with a page that shows its lattice: open the address it prints.
@@ -32,6 +36,7 @@ def run(
     \b
     Example:
       maskedcrf serve my-model
+      maskedcrf serve my-model --collect corrections.jsonl
       curl -s localhost:8000/tag -H 'Content-Type: application/json' -d '{"text": "Ann flew to Oslo."}'
     """
     import logging
@@ -58,6 +63,7 @@ def run(
         port=port,
         hosts=name or (),
         rules=read_rules(patterns, dictionary),
+        collect=collect,
         limits=Limits(deadline=deadline, queue_tokens=queue),
         announce=lambda address: note(f"serving {model} on {address}"),
         # Python would wait for a thread that compiles, or end under it.

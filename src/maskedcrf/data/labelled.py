@@ -40,10 +40,16 @@ class DataDict(TypedDict, total=False):
 def read_labelled(
     data: LabelledData, scheme: Scheme, *, cut: Tokenizer, report: ReadReport | None = None, **reading: Unpack[DataDict]
 ) -> list[Sentence]:
-    """All sentences of the data; spans of text become tags of this scheme, and `report` is told what did not fit."""
+    """All sentences of the data, each with every tag; spans of text become tags of this scheme.
+
+    `report` is told what did not fit.
+    """
     report = ReadReport() if report is None else report
     records = read_labelled_records(data, report, **reading)
-    return fit_labelled(records, scheme, cut=cut, report=report, **reading)
+    sentences = fit_labelled(records, scheme, cut=cut, report=report, **reading)
+    for sentence in sentences:
+        sentence.require_every_tag("scoring or fitting")
+    return sentences
 
 
 def read_labelled_records(

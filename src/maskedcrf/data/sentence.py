@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise, takewhile, tee
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from maskedcrf.errors import DataError
+
 if TYPE_CHECKING:
     from maskedcrf.tags.scheme import Bools
 
@@ -48,6 +50,8 @@ class Sentence:
     """Characters of each token in `text`, end exclusive."""
     context: Context = NO_CONTEXT
     """The words around it, once `with_context` has found them."""
+    open: tuple[int, ...] = ()
+    """Tokens whose tag nobody vouches for: it is part of a legal path, and training leaves it open."""
     breaks: tuple[int, ...] = ()
     """Tokens at which a text's second sentence begins, its third and so on: each is tagged for itself."""
     one_line: bool = False
@@ -73,6 +77,12 @@ class Sentence:
         """The same sentence, each token cut to its first character: Weibo's files write 口0 腔1 for 口腔."""
         return replace(self, tokens=tuple(token[:1] for token in self.tokens))
 
+    def require_every_tag(self, what: str) -> None:
+        """Refuse a sentence with open tokens where each must have a tag."""
+        if self.open:
+            count = f"{len(self.open)} token{'s are' if len(self.open) > 1 else ' is'} left open"
+            raise DataError(f"{self.where(0)}: {count}, and {what} needs a tag for each; give sentences without `open`")
+
     def parts(self, context: int = 0) -> Iterator[Sentence]:
         """The sentences of a text, each with up to so many words of its neighbours; itself where it is one."""
         if not self.breaks:
@@ -86,6 +96,7 @@ class Sentence:
                 tags=None if self.tags is None else self.tags[start:end],
                 columns=tuple([column[start:end] for column in self.columns]),
                 offsets=None if self.offsets is None else self.offsets[start:end],
+                open=tuple([at - start for at in self.open if start <= at < end]),
                 allowed=None if self.allowed is None else self.allowed[start:end],
                 breaks=(),
             )

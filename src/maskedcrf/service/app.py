@@ -25,6 +25,7 @@ from maskedcrf.redaction.rules import Rules
 from maskedcrf.report.lattice import lattice
 from maskedcrf.service import limits, schemas
 from maskedcrf.service.batcher import Batcher
+from maskedcrf.service.collect import Collector, require_something_known
 from maskedcrf.service.limits import Budget, Limits, cancel_on_disconnect, limit_body
 from maskedcrf.service.metrics import CONTENT_TYPE, Metrics
 from maskedcrf.service.middleware import LOOPBACK, SecurityMiddleware, refusal
@@ -149,6 +150,7 @@ def create_app(
     hosts: Collection[str] | None = LOOPBACK,
     ready: Callable[[BaseException | None], None] = lambda problem: None,
     stopping: Callable[[], bool] = lambda: False,
+    collector: Collector | None = None,
 ) -> FastAPI:
     """The service as an ASGI application.
 
@@ -159,6 +161,7 @@ def create_app(
         hosts: the names it answers to, None any.
         ready: called once the model is warm, or with what went wrong.
         stopping: whether the server around it is about to end.
+        collector: where sentences go that users have corrected; None keeps none.
     """
     limits = Limits() if limits is None else limits
     tagger.model.eval()
@@ -195,7 +198,9 @@ def create_app(
     app.add_exception_handler(MaskedCRFError, _on_library_error)
     _add_tagging(app, service, batcher)
     _add_redaction(app, service.redaction, batcher)
-    _add_monitoring(app, tagger, batcher, metrics)
+    if collector is not None:
+        _add_collecting(app, service, batcher, collector)
+    _add_monitoring(app, tagger, batcher, metrics, collects=collector is not None)
     _add_page(app)
     return app
 
@@ -210,15 +215,27 @@ def _limited_route(limits: Limits, bodies: Budget) -> type[APIRoute]:
     return LimitedRoute
 
 
+async def _submit(
+    service: Service,
+    batcher: Batcher,
+    client: Request,
+    question: Hashable,
+    given: Sequence[schemas.Sentence],
+    *,
+    weight: int = 1,
+    most: int,
+    whole: bool = False,
+) -> list[bytes]:
+    """What the model says of the sentences of a request; `whole` refuses a text of several."""
+    batcher.require_ok()
+    sentences = await _off_the_loop(partial(service.sentences, given, most), _work_of(given))
+    if whole and sentences[0].breaks:
+        raise HTTPException(422, f"this is for one sentence, and the text has {len(sentences[0].breaks) + 1}")
+    return await cancel_on_disconnect(client, batcher.submit(question, sentences, weight=weight))
+
+
 def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
-    async def submit(
-        client: Request, question: Hashable, given: Sequence[schemas.Sentence], *, weight: int, most: int
-    ) -> list[bytes]:
-        batcher.require_ok()
-        sentences = await _off_the_loop(partial(service.sentences, given, most), _work_of(given))
-        if isinstance(question, LatticeQuestion) and sentences[0].breaks:
-            raise HTTPException(422, f"a lattice shows one sentence, and this text has {len(sentences[0].breaks) + 1}")
-        return await cancel_on_disconnect(client, batcher.submit(question, sentences, weight=weight))
+    submit = partial(_submit, service, batcher)
 
     async def submit_tagging(
         client: Request, options: schemas.Options, given: Sequence[schemas.Sentence]
@@ -241,8 +258,24 @@ def _add_tagging(app: FastAPI, service: Service, batcher: Batcher) -> None:
     async def tag_lattice(request: schemas.LatticeRequest, client: Request) -> Response:
         """The lattice of one sentence: scores, marginals, the best legal path and what it is compared with."""
         question = LatticeQuestion(request.nbest)
-        answers = await submit(client, question, [request], weight=limits.RANKED_WEIGHT, most=limits.LATTICE_TOKENS)
-        return _json_response(answers)
+        most, weight = limits.LATTICE_TOKENS, limits.RANKED_WEIGHT
+        return _json_response(await submit(client, question, [request], weight=weight, most=most, whole=True))
+
+
+def _add_collecting(app: FastAPI, service: Service, batcher: Batcher, collector: Collector) -> None:
+    @app.post("/collect", response_model=schemas.Collected, responses=schemas.declared(*POST_ERRORS))
+    async def collect(request: schemas.CollectRequest, client: Request) -> Response:
+        """Keep a sentence as gold: its fixed tags, the others left open unless it is complete."""
+        fixed = (int(at) for at, tags in request.fixed.items() if isinstance(tags, str) or len(tags) == 1)
+        known = None if request.complete else list(fixed)
+        question = service.question(schemas.Options())
+        [answer] = await _submit(service, batcher, client, question, [request], most=limits.TOKENS, whole=True)
+        prediction = json.loads(answer)
+        require_something_known(known, len(prediction["tokens"]))
+        try:
+            return _json_response([_json(await asyncio.to_thread(collector.add, prediction, known))])
+        except MaskedCRFError as error:
+            raise HTTPException(500, str(error)) from error
 
 
 def _add_redaction(app: FastAPI, service: RedactionService, batcher: Batcher) -> None:
@@ -269,7 +302,7 @@ def _work_of(given: Sequence[schemas.Sentence]) -> int:
     return sum(len(one.text) // 4 + len(one.tokens) + 8 * len(one.fixed) for one in given)
 
 
-def _add_monitoring(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics) -> None:
+def _add_monitoring(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Metrics, *, collects: bool) -> None:
     @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=schemas.Health, responses=schemas.declared(400, 503))
     async def health() -> Response:
@@ -277,7 +310,7 @@ def _add_monitoring(app: FastAPI, tagger: Tagger, batcher: Batcher, metrics: Met
         batcher.require_ok()
         about = {"status": "ok", "version": __version__, "tags": tagger.tags}
         schemes = {"scheme": tagger.scheme.name, "output_scheme": tagger.output_scheme.name}
-        return _json_response([_json({**about, **schemes, "mask": tagger.mask})])
+        return _json_response([_json({**about, **schemes, "mask": tagger.mask, "collects": collects})])
 
     @app.get(
         "/metrics",

@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -15,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.redaction.rules import Rules
 from maskedcrf.service.app import create_app
+from maskedcrf.service.collect import Collector
 from maskedcrf.service.connections import Connections
 from maskedcrf.service.limits import Limits
 from maskedcrf.service.log import limit_warnings
@@ -32,6 +34,7 @@ def serve(
     limits: Limits | None = None,
     announce: Callable[[str], None] = lambda address: None,
     stopped: Callable[[bool], None] = lambda at_rest: None,
+    collect: str | Path | None = None,
 ) -> None:
     """Serve until interrupted; what has begun is answered first.
 
@@ -44,8 +47,10 @@ def serve(
         rules: patterns and dictionaries whose findings `/redact` hides too.
         limits: what the server may hold and how long it waits.
         announce: called with the server's URL once it takes requests.
+        collect: file that sentences corrected on the page are appended to; None keeps none.
         stopped: called at the end; with False if a thread is still inside the model, as while it warms up.
     """
+    collector = Collector(collect) if collect is not None else None
     named = bool(hosts) or host in {*LOOPBACK, "::1"}
     with open_listener(host, port) as listener:
         number = listener.getsockname()[1]
@@ -67,6 +72,7 @@ def serve(
             hosts=LOOPBACK | set(hosts) if named else None,
             ready=ready,
             stopping=lambda: server.should_exit,
+            collector=collector,
         )
         server = build_server(app, limits)
         try:

@@ -75,6 +75,19 @@ class LatticeRequest(Sentence):
     nbest: int = Field(default=5, ge=1, le=limits.NBEST, description="How many of the best paths to give.")
 
 
+class CollectRequest(Sentence):
+    """A sentence whose fixed tags are right, to be kept as gold."""
+
+    complete: bool = Field(default=False, description="Every tag is right: that of the best path where none is fixed.")
+
+
+class Collected(BaseModel):
+    """The sentence stands in the file."""
+
+    sentences: int = Field(description="Kept by this server so far.")
+    open: int = Field(description="Tokens of this one that are left open, because nobody has fixed their tags.")
+
+
 class Entity(BaseModel):
     """text[start:end], counted in Unicode code points, carries this type."""
 
@@ -244,6 +257,7 @@ class Health(BaseModel):
     scheme: str = Field(description="Of these tags.")
     output_scheme: str = Field(description="Of the tags that are answered.")
     mask: str
+    collects: bool = Field(description="Whether corrected sentences are kept: POST /collect.")
 
 
 class Error(BaseModel):

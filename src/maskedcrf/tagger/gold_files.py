@@ -58,6 +58,7 @@ def is_document_mark(sentence: Sentence) -> bool:
 
 def require_gold(sentence: Sentence) -> tuple[str, ...]:
     """The tags of a sentence, or an error that says where they are missing."""
+    sentence.require_every_tag("scoring")
     if sentence.tags is None:
         raise DataError(f"{sentence.where(0)}: no gold tags here; give labelled data, or name their column")
     if len(sentence.tags) != len(sentence.tokens):

@@ -50,6 +50,8 @@ class TrainingData:
             digest.update(weights_digest(Path(settings.encoder_from)))
         tokens = [sentence.tokens for sentence in self.sentences]
         parts: list[Any] = [tokens, self.ids, [(sentence.tokens, sentence.tags) for sentence in self.dev]]
+        if any(sentence.open for sentence in self.sentences):
+            parts.append([sentence.open for sentence in self.sentences])
         if settings.encoder.context:
             parts += [[sentence.context for sentence in part] for part in (self.sentences, self.dev)]
         digest.update(json.dumps(parts, ensure_ascii=False).encode("utf-8", "surrogatepass"))
@@ -68,7 +70,9 @@ def build_corpus(
         logger.warning("train: %s", report)
     dev_sentences = reader.read(dev, "dev")
     if dev is None and settings.dev_fraction and len(sentences) > 1:
-        sentences, dev_sentences = dev_split(sentences, share=settings.dev_fraction, seed=settings.split_seed)
+        complete = [sentence for sentence in sentences if not sentence.open]  # dev has to be scored
+        kept, dev_sentences = dev_split(complete, share=settings.dev_fraction, seed=settings.split_seed)
+        sentences = kept + [sentence for sentence in sentences if sentence.open]
     test_sentences = reader.read(test, "test")
     found = read_batch([sentence.tags or () for sentence in sentences], file_scheme)
     types = sorted({segment.type for row in found for segment in row})
@@ -123,6 +127,8 @@ class _PartReader:
         if not sentences:
             raise DataError(f"{_describe(data, name)}: no sentence in it; {name} needs at least one with its tags")
         _check_tags(sentences, name)
+        for sentence in sentences if name != "train" else ():
+            sentence.require_every_tag(name)
         if report.counts:
             logger.warning("%s: %s", name, report)
         return list(with_context(sentences, settings.encoder.context))
@@ -166,4 +172,5 @@ def _summary(sentences: Sequence[Sentence]) -> dict[str, Any]:
         "files": ", ".join(files),
         "sentences": len(sentences),
         "tokens": sum(len(sentence.tokens) for sentence in sentences),
+        **({"open_tokens": left} if (left := sum(len(sentence.open) for sentence in sentences)) else {}),
     }

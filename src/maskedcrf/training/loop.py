@@ -57,6 +57,8 @@ class MicroBatch(NamedTuple):
     features: Features
     tags: Tensor
     """(B, T) gold ids."""
+    allowed: Tensor | None = None
+    """(B, T, D): the gold tag of each word, every tag where it is left open; None where nothing is."""
 
 
 class BatchLoss(nn.Module):
@@ -73,7 +75,10 @@ class BatchLoss(nn.Module):
             return self.model.linear.weight.sum() * 0
         with torch.autocast(self.model.device.type, self.dtype) if self.dtype else nullcontext():
             emissions = self.model.emissions(part.features)
-        loss: Tensor = self.model.crf(emissions.float(), part.tags, part.features["mask"], reduction="sum")
+        emissions, mask = emissions.float(), part.features["mask"]
+        if part.allowed is not None:
+            return self.model.crf.partial_loss(emissions, part.allowed, mask, reduction="sum")
+        loss: Tensor = self.model.crf(emissions, part.tags, mask, reduction="sum")
         return loss
 
 
@@ -156,7 +161,12 @@ def train_step(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tens
     run.optimiser.zero_grad(set_to_none=True)
     device = run.model.device
     on_device = [
-        MicroBatch(to_device(features, device), tags.to(device, non_blocking=True)) for features, tags in parts
+        MicroBatch(
+            to_device(features, device),
+            tags.to(device, non_blocking=True),
+            None if allowed is None else allowed.to(device, non_blocking=True),
+        )
+        for features, tags, allowed in parts
     ]
     with step_threads(run.model):
         loss = _add_gradients(run, on_device, size, last=not settings.adversarial)
@@ -204,7 +214,16 @@ def _part(run: TrainingRun, numbers: Sequence[int], random: np.random.Generator)
     mask = features["mask"]
     tags = torch.full(mask.shape, -100)
     tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])
-    return MicroBatch(features, tags)
+    opened = [sentence.open for sentence in shown]
+    return MicroBatch(features, tags, _allowed(run, tags, mask, opened) if any(opened) else None)
+
+
+def _allowed(run: TrainingRun, tags: Tensor, mask: Tensor, opened: Sequence[Sequence[int]]) -> Tensor:
+    """(B, T, D): only the gold tag at a word, any where it is left open or no word stands."""
+    allowed = nn.functional.one_hot(tags.clamp(min=0), len(run.corpus.tags)).bool() | ~mask[:, :, None]
+    for row, positions in enumerate(opened):
+        allowed[row, mask[row].nonzero()[list(positions), 0]] = True
+    return allowed
 
 
 def _drop_words(sentence: Sentence, share: float, random: np.random.Generator) -> Sentence:

@@ -103,7 +103,14 @@ def to_bytes(sentences: Iterable[Sentence], format: FormatName, *, scheme: str |
     write = FORMATS[format].write if format in FORMATS else None
     if write is None:
         raise DataError(f"{format} cannot be written as a file; known are {', '.join(WRITABLE)}")
-    return write(tagged_texts(sentences, Scheme.get(scheme)))
+    closed = sentences if format == "jsonl" else _without_open_tokens(sentences, format)
+    return write(tagged_texts(closed, Scheme.get(scheme)))
+
+
+def _without_open_tokens(sentences: Iterable[Sentence], format: FormatName) -> Iterator[Sentence]:
+    for sentence in sentences:
+        sentence.require_every_tag(f"{format}, unlike jsonl,")
+        yield sentence
 
 
 def to_files(
@@ -113,4 +120,4 @@ def to_files(
     write = FORMATS[format].write_files if format in FORMATS else None
     if write is None:
         raise DataError(f"{format} is no format of folders")
-    return write(tagged_texts(sentences, Scheme.get(scheme)))
+    return write(tagged_texts(_without_open_tokens(sentences, format), Scheme.get(scheme)))

@@ -3,6 +3,7 @@
     {"tokens": ["fly", "to", "Lima"], "tags": ["O", "O", "B-LOC"]}
     {"tokens": ["fly", "to", "Lima"], "ner_tags": [0, 0, 1]}                          with labels=["O", "B-LOC"]
     {"text": "fly to Lima.", "spans": [{"start": 7, "end": 11, "label": "LOC"}]}
+    {"tokens": ["fly", "to", "Lima"], "tags": ["O", "O", "B-LOC"], "open": [0, 1]}    only Lima's tag is vouched for
 
 Without `tags`, `ner_tags` and `spans` a line is a sentence to be tagged. Spans count code points, `end` is exclusive.
 """
@@ -44,7 +45,19 @@ def record_to_sentence(
     key = options.entity_column or ("tags" if record.get("tags") is not None else "ner_tags")
     tags = None if options.tag_column is None else record.get(key)
     names = None if tags is None else tuple(tag_names(tags, len(words), where, options.labels))
-    return Sentence(tuple(words), names, file, line, one_line=True)
+    open_ = () if names is None else _open_tokens(record.get("open"), len(words), where)
+    return Sentence(tuple(words), names, file, line, open=open_, one_line=True)
+
+
+def _open_tokens(numbers: Any, size: int, where: str) -> tuple[int, ...]:
+    """Positions of the tokens that are left open, in order, each once."""
+    if numbers is None:
+        return ()
+    if not isinstance(numbers, list) or not all(type(each) is int and 0 <= each < size for each in numbers):
+        raise DataError(
+            f"{where}: open must be a list of token numbers from 0 to {size - 1}, got {json.dumps(numbers)[:40]}"
+        )
+    return tuple(sorted(set(numbers)))
 
 
 def spans_of(spans: Any, text: str, where: str) -> tuple[Span, ...]:
@@ -60,10 +73,12 @@ def spans_of(spans: Any, text: str, where: str) -> tuple[Span, ...]:
 def write_jsonl(texts: Iterator[TaggedText]) -> Iterator[bytes]:
     """Text and spans where the text is known, else tokens and tags."""
     for each in texts:
-        if each.sentence.text is None:
+        if each.sentence.text is None or each.sentence.open:
             record: dict[str, Any] = {"tokens": list(each.sentence.tokens)}
             if each.sentence.tags is not None:
                 record["tags"] = list(each.sentence.tags)
+            if each.sentence.open:
+                record["open"] = list(each.sentence.open)
         else:
             record = {"text": each.text}
             if each.spans is not None:

@@ -138,6 +138,8 @@ function show() {
   const names = showEntities(found.text, entities);
   lattice.show(found);
   $("rows-label").hidden = !lattice.hidesTags;
+  $("keep-fixed").disabled = ![...chosen.values()].includes("fixed");
+  $("kept").textContent = "";
   showTable();
   showFacts();
   showBest();
@@ -145,6 +147,14 @@ function show() {
   $("comparison").textContent = name;
   const steps = found.broken.length;
   $("status").textContent = `${names}. Illegal steps, ${name}: ${steps}.`;
+}
+
+// Append the sentence to the server's gold file: its fixed tags, or all of its best path.
+async function keep(complete) {
+  const text = found.text;
+  const answer = await post("collect", { text, fixed: fixedTags(), complete }).catch(() => ({ error: true, message: "The server does not answer." }));
+  const left = answer.open === 1 ? "1 token left open" : `${answer.open} tokens left open`;
+  $("kept").textContent = answer.error ? `Not kept: ${answer.message}.` : `Kept${answer.open ? `, ${left}` : ""}; ${answer.sentences} so far.`;
 }
 
 function showWithoutLattice({ text, entities }, reason) {
@@ -279,6 +289,8 @@ $("text").addEventListener("input", () => {
 $("ask").addEventListener("submit", (event) => event.preventDefault());
 $("example").addEventListener("click", () => { $("text").value = EXAMPLE; chosen.clear(); ask(); });
 $("free").addEventListener("click", () => { chosen.clear(); ask(); });
+$("keep-fixed").addEventListener("click", () => keep(false));
+$("keep-all").addEventListener("click", () => keep(true));
 $("share").addEventListener("click", async () => {
   const button = $("share");
   try {
@@ -296,5 +308,6 @@ addEventListener("hashchange", readAddress);
 const [about, promise] = await Promise.all(["health", "promise"].map(async (name) => (await fetch(name)).json()));
 redaction.about(promise);
 tags = about.tags;
+$("collect").hidden = !about.collects;
 $("model").textContent = `${about.tags.length} tags, ${about.scheme}, maskedcrf ${about.version}`;
 readAddress();
