@@ -25,36 +25,64 @@ def message_of(path: Path, format: Any) -> str | None:
     return None
 
 
-FUZZED = [name for name, (_, file, _) in EXAMPLES.items() if "." in file]
-
-
-@settings(max_examples=30)
-@pytest.mark.parametrize("name", FUZZED)
-@given(
-    cuts=st.lists(
-        st.tuples(
-            st.floats(0, 1),
-            st.integers(0, 9),
-            st.binary(max_size=9)
-            | st.sampled_from([b"[", b'"', b"\t", b"-", b"\n", b"{}", b"null", b"-1", b"1e9", b"\\ud800"]),
-        ),
-        max_size=4,
-    )
+FILES = [name for name, (_, file, _) in EXAMPLES.items() if "." in file]
+FOLDERS = [name for name in EXAMPLES if name not in FILES]
+CUTS = st.lists(
+    st.tuples(
+        st.floats(0, 1),
+        st.integers(0, 9),
+        st.binary(max_size=9)
+        | st.sampled_from([b"[", b'"', b"\t", b"-", b"\n", b"{}", b"null", b"-1", b"1e9", b"\\ud800"]),
+    ),
+    max_size=4,
 )
-def test_no_reader_raises_anything_but_our_own_error(
-    tmp_path_factory: pytest.TempPathFactory, name: str, cuts: list[tuple[float, int, bytes]]
-) -> None:
-    format, file, write = EXAMPLES[name]
-    folder = tmp_path_factory.mktemp("fuzz")
-    path = write(folder / file)
+
+
+def damage(path: Path, cuts: list[tuple[float, int, bytes]]) -> None:
     raw = path.read_bytes()
     for place, gone, new in cuts:
         at = int(place * len(raw))
         raw = raw[:at] + new + raw[at + gone :]
     path.write_bytes(raw)
+
+
+def require_our_own_error(path: Path, format: str) -> None:
     for chosen in (format, "auto"):
         said = message_of(path, chosen)
         assert said is None or ("\n" not in said and str(path) in said)
+
+
+@settings(max_examples=30)
+@pytest.mark.parametrize("name", FILES)
+@given(cuts=CUTS)
+def test_no_reader_raises_anything_but_our_own_error(
+    tmp_path_factory: pytest.TempPathFactory, name: str, cuts: list[tuple[float, int, bytes]]
+) -> None:
+    format, file, write = EXAMPLES[name]
+    path = write(tmp_path_factory.mktemp("fuzz") / file)
+    damage(path, cuts)
+    require_our_own_error(path, format)
+
+
+@settings(max_examples=30)
+@pytest.mark.parametrize("name", FOLDERS)
+@given(cuts=CUTS, which=st.integers(0, 9), is_gone=st.booleans())
+def test_no_reader_of_folders_raises_anything_but_our_own_error(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    cuts: list[tuple[float, int, bytes]],
+    which: int,
+    is_gone: bool,
+) -> None:
+    format, file, write = EXAMPLES[name]
+    path = write(tmp_path_factory.mktemp("fuzz") / file)
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    chosen = files[which % len(files)]
+    if is_gone and not cuts:
+        chosen.unlink()
+    else:
+        damage(chosen, cuts)
+    require_our_own_error(path, format)
 
 
 values = st.recursive(
@@ -94,7 +122,7 @@ values = st.recursive(
 @given(
     record=st.dictionaries(
         st.sampled_from(
-            ["text", "data", "annotations", "label", "tokens", "spans", "tags", "entities", "answer", "id"]
+            ["text", "data", "annotations", "label", "tokens", "spans", "tags", "entities", "answer", "id", "open"]
         ),
         values,
     )

@@ -11,6 +11,8 @@ import pytest
 from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.formats.huggingface import read_dataset
 from maskedcrf.errors import DataError, MissingExtraError
+from maskedcrf.training.dataset import build_corpus
+from maskedcrf.training.settings import Settings
 
 LABELS = ["O", "B-LOC", "I-LOC"]
 
@@ -96,3 +98,27 @@ def test_a_stream_that_does_not_know_its_columns_is_read(datasets: Any) -> None:
     stream = datasets.IterableDataset.from_generator(lambda: iter(rows))
     assert stream.features is None
     assert [(s.tokens, s.tags) for s in read_dataset(stream)] == [(("in", "Lima"), ("O", "B-LOC"))]
+
+
+def test_a_saved_dict_of_splits_is_trained_on_by_its_splits(datasets: Any, tmp_path: Path) -> None:
+    def part(*words: str) -> Any:
+        return datasets.Dataset.from_dict({"tokens": [[word] for word in words], "tags": [["B-LOC"]] * len(words)})
+
+    folder = tmp_path / "splits"
+    datasets.DatasetDict(train=part("a", "b"), validation=part("c"), test=part("d")).save_to_disk(folder)
+    settings = Settings.of({"scheme": "BIO"}).resolved(2)
+    for given in (folder, str(folder), [str(folder)]):
+        data = build_corpus(given, None, None, settings)
+        assert [[each.tokens for each in rows] for rows in (data.sentences, data.dev, data.test)] == [
+            [("a",), ("b",)],
+            [("c",)],
+            [("d",)],
+        ]
+    data = build_corpus(folder, [(["x"], ["B-LOC"])], None, settings)
+    assert [each.tokens for each in data.dev] == [("x",)]
+    (folder / "dataset_dict.json").write_text('{"splits": 3}')
+    with pytest.raises(DataError, match="splits must be a list of strings"):
+        build_corpus(folder, None, None, settings)
+    (folder / "dataset_dict.json").write_text('{"splits": ["../elsewhere", "validation"]}')
+    with pytest.raises(DataError, match="not a saved dataset"):
+        build_corpus(folder, None, None, settings)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from maskedcrf.data import learned_tokenizer
 from maskedcrf.data.annotation import AnnotatedText, Span
 from maskedcrf.data.learned_tokenizer import learn_habits
 from maskedcrf.data.sentence import Sentence
@@ -137,3 +140,13 @@ def test_no_model_folder_chooses_what_code_runs():
 def test_spoilt_tables_are_refused(spoilt):
     with pytest.raises(MaskedCRFError):
         get_tokenizer(spoilt)
+
+
+@given(text=st.text(st.sampled_from("ab1. -'n’tIé\u0301李"), max_size=25))
+def test_trying_plain_words_first_changes_no_token(text: str) -> None:
+    sentences = [("I.n.", "a.", "b.", "n't", "'t", "a-b", "--", "an", ".")] * 3 + [("a", "n't", "I.n.", "b.")] * 3
+    habits = learned_tokenizer.learn_habits(sentences)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learned_tokenizer, "_PLAIN_WORD", "(?!)")
+        slowly = learned_tokenizer.cutter(habits)
+    assert learned_tokenizer.cutter(habits)(text) == slowly(text)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from maskedcrf.data.annotation import ReadReport
+from maskedcrf.data.formats.huggingface import split_folders
 from maskedcrf.data.gold import check_gold
 from maskedcrf.data.labelled import LabelledData, fit_labelled, read_labelled_records
 from maskedcrf.data.sentence import Sentence, with_context
@@ -25,6 +26,7 @@ from maskedcrf.training.warm_start import weights_digest
 
 logger = logging.getLogger(__name__)
 
+DEV_SPLITS = ("validation", "dev", "valid")
 WITHOUT_EFFECT = {"tracker", "checkpoint_steps", "encoder_from"}
 """Settings that do not change the weights; of `encoder_from` it is the folder's weights that count, not its name."""
 
@@ -63,6 +65,7 @@ def build_corpus(
 ) -> TrainingData:
     """Read, check and number everything; a wrong file is refused before anything is trained."""
     scheme, file_scheme = settings.scheme_named(None), settings.scheme_named(settings.file_scheme)
+    train, dev, test = _from_splits(train, dev, test)
     reader = _PartReader(settings)
     sentences = reader.read(train, "train")
     sentences, report = check_gold(sentences, file_scheme, policy=settings.illegal_gold)
@@ -100,6 +103,18 @@ def build_corpus(
         test=test_sentences,
         summary=summary,
     )
+
+
+def _from_splits(
+    train: LabelledData, dev: LabelledData | None, test: LabelledData | None
+) -> tuple[LabelledData, LabelledData | None, LabelledData | None]:
+    """Of a saved DatasetDict its split `train`, and its others for what is not given."""
+    alone = train[0] if isinstance(train, list | tuple) and len(train) == 1 else train
+    splits = split_folders(alone) if isinstance(alone, str | Path) else {}
+    if "train" not in splits:
+        return train, dev, test
+    found = [next((splits[name] for name in names if name in splits), None) for names in (DEV_SPLITS, ("test",))]
+    return splits["train"], found[0] if dev is None else dev, found[1] if test is None else test
 
 
 class _PartReader:

@@ -13,10 +13,10 @@ from typing import Any
 
 from maskedcrf.data.annotation import AnnotatedText, Span, require_span
 from maskedcrf.data.formats.options import ReadOptions, Records
-from maskedcrf.data.formats.values import json_record, require_objects, require_text
+from maskedcrf.data.formats.values import json_lines, require_objects, text_of
 from maskedcrf.data.formats.writing import TaggedText
 from maskedcrf.errors import DataError
-from maskedcrf.files import file_name, numbered_lines
+from maskedcrf.files import file_name
 
 LABELS = ("label", "labels")
 
@@ -24,17 +24,10 @@ LABELS = ("label", "labels")
 def read_doccano(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     """The texts of an export, one by one."""
     name = file_name(path)
-    for number, line in numbered_lines(path):
-        if not line.strip():
-            continue
-        where = f"{name}:{number}"
-        record = json_record(line, where)
-        if "text" not in record:
-            raise DataError(f"{where}: no text (keys: {json.dumps(list(record))[:80]}); export with the text")
-        text = require_text(record["text"], where)
-        yield AnnotatedText(
-            text, None if options.tag_column is None else _spans(record, text, where), name, number, document=number
-        )
+    for number, where, record in json_lines(path):
+        text = text_of(record, where, "export with the text")
+        spans = None if options.tag_column is None else _spans(record, text, where)
+        yield AnnotatedText(text, spans, name, number, document=number)
 
 
 def _spans(record: dict[str, Any], text: str, where: str) -> tuple[Span, ...] | None:

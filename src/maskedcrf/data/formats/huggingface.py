@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from maskedcrf.data.formats.options import ReadOptions, Records
-from maskedcrf.data.formats.values import tag_names
+from maskedcrf.data.formats.values import parse_json, require_strings, tag_names
+from maskedcrf.data.formats.whole import read_whole
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
@@ -52,6 +53,17 @@ def read_saved(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     except Exception as error:  # whatever a damaged folder makes the library raise, the user hears one line
         reason = f"{error!s:.80}".replace("\n", " ")
         raise DataError(f"{name}: not a saved dataset ({reason}); give a folder of save_to_disk") from error
+
+
+def split_folders(path: str | os.PathLike[str]) -> dict[str, Path]:
+    """The folders of a saved DatasetDict by the names of their splits; nothing if this is none."""
+    listed = Path(path) / "dataset_dict.json"
+    if not listed.is_file():
+        return {}
+    found = parse_json(read_whole(listed), os.fspath(listed), "save the DatasetDict again")
+    splits = found.get("splits") if isinstance(found, dict) else None
+    names = require_strings(splits, "splits", os.fspath(listed))
+    return {name: Path(path) / name for name in names if Path(name).name == name}
 
 
 def _load(name: str) -> Any:

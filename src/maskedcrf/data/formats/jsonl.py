@@ -17,20 +17,18 @@ from typing import Any
 
 from maskedcrf.data.annotation import AnnotatedText, Span, require_span
 from maskedcrf.data.formats.options import ReadOptions, Records
-from maskedcrf.data.formats.values import json_record, tag_names, tokens_or_text
+from maskedcrf.data.formats.values import json_lines, tag_names, tokens_or_text
 from maskedcrf.data.formats.writing import TaggedText
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
-from maskedcrf.files import file_name, numbered_lines
+from maskedcrf.files import file_name
 
 
 def read_jsonl(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     """The sentences of a file, one by one; `-` is standard input, gzip is seen by its first bytes."""
     name = file_name(path)
-    for number, line in numbered_lines(path):
-        if line.strip():
-            where = f"{name}:{number}"
-            yield record_to_sentence(json_record(line, where), name, number, options)
+    for number, _, record in json_lines(path):
+        yield record_to_sentence(record, name, number, options)
 
 
 def record_to_sentence(

@@ -9,9 +9,9 @@ from typing import Any
 from maskedcrf.data.annotation import AnnotatedText
 from maskedcrf.data.formats.jsonl import spans_of
 from maskedcrf.data.formats.options import ReadOptions, Records
-from maskedcrf.data.formats.values import json_record, require_objects, require_text
+from maskedcrf.data.formats.values import json_lines, require_objects, text_of
 from maskedcrf.errors import DataError
-from maskedcrf.files import file_name, numbered_lines
+from maskedcrf.files import file_name
 
 ANSWERS = ("accept", "reject", "ignore")
 
@@ -19,14 +19,8 @@ ANSWERS = ("accept", "reject", "ignore")
 def read_prodigy(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     """The accepted texts, one by one; rejected and ignored ones are left out and counted."""
     name = file_name(path)
-    for number, line in numbered_lines(path):
-        if not line.strip():
-            continue
-        where = f"{name}:{number}"
-        record = json_record(line, where)
-        if "text" not in record:
-            raise DataError(f"{where}: no text (keys: {json.dumps(list(record))[:80]}); only texts with spans are read")
-        text = require_text(record["text"], where)
+    for number, where, record in json_lines(path):
+        text = text_of(record, where, "only texts with spans are read")
         answer = record.get("answer", "accept")
         if answer not in ANSWERS:
             raise DataError(f"{where}: the answer is {answer!r:.40}; it must be {', '.join(ANSWERS)}")

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from maskedcrf.errors import DataError
+from maskedcrf.files import file_name, numbered_lines
+
+
+def json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The object on each line that is not blank, with the line's number and `file:line`."""
+    name = file_name(path)
+    for number, line in numbered_lines(path):
+        if line.strip():
+            where = f"{name}:{number}"
+            yield number, where, json_record(line, where)
 
 
 def json_record(line: str, where: str) -> dict[str, Any]:
@@ -34,6 +45,13 @@ def tokens_or_text(record: dict[str, Any], where: str) -> list[str] | str:
     if "text" not in record:
         keys = json.dumps(list(record))[:80]
         raise DataError(f"{where}: neither tokens nor text (keys: {keys}); name the columns as `tokens`, `tags`")
+    return require_text(record["text"], where)
+
+
+def text_of(record: dict[str, Any], where: str, remedy: str) -> str:
+    """The text of a record that must have one."""
+    if "text" not in record:
+        raise DataError(f"{where}: no text (keys: {json.dumps(list(record))[:80]}); {remedy}")
     return require_text(record["text"], where)
 
 
