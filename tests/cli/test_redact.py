@@ -155,6 +155,39 @@ def test_several_files_and_gzip_go_into_a_folder(model, tmp_path):
     assert gzip.decompress((tmp_path / "out" / "b.txt.gz").read_bytes()) == b"[PER] left\n"
 
 
+@pytest.mark.parametrize("kind", ["string", "large_string"])
+def test_tables_keep_all_but_one_column(model, tmp_path, kind):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    texts = ["ann flew to oslo .", None, "", "the rain stopped"] * 3
+    schema = pa.schema([("id", pa.int16()), ("text", getattr(pa, kind)()), ("x", pa.string())], metadata={"a": "b"})
+    pq.write_table(pa.table({"id": range(12), "text": texts, "x": ["ann"] * 12}, schema), tmp_path / "in.parquet")
+    command = ["redact", model, str(tmp_path / "in.parquet"), "--threshold", "0.4", "--replace", "name"]
+    assert main([*command, "-o", str(tmp_path / "out.parquet"), "--ledger", str(tmp_path / "ledger")]) == 0
+    out = pq.read_table(tmp_path / "out.parquet")
+    assert out.schema.equals(schema, check_metadata=True)
+    assert out["id"].to_pylist() == list(range(12))
+    assert out["x"].to_pylist() == ["ann"] * 12
+    expected = Tagger.load(model).redact([text or "" for text in texts], threshold=0.4, replace="name")
+    assert out["text"].to_pylist() == [
+        None if text is None else each.text for text, each in zip(texts, expected, strict=True)
+    ]
+    first = json.loads((tmp_path / "ledger").read_text().splitlines()[0])
+    assert (first["document"], first["start"]) == (f"{tmp_path / 'in.parquet'}: row 1", 0)
+    assert main(command) == 2  # not to standard output
+
+
+def test_tables_of_tokens_keep_their_number(model, tmp_path, capsys):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"tokens": [["bob", "lee", "left"], []]}), tmp_path / "in.parquet")
+    command = ["redact", model, str(tmp_path / "in.parquet"), "-o", str(tmp_path / "out"), "--threshold", "0.4"]
+    assert main(command) == 0
+    assert pq.read_table(tmp_path / "out")["tokens"].to_pylist() == [["[PER]", "[PER]", "left"], []]
+    for table, message in (({"text": [1]}, "the column text is int64"), ({"words": ["a"]}, "needs a column text or")):
+        pq.write_table(pa.table(table), tmp_path / "in.parquet")
+        assert main(command) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_a_check_tells_the_miss_rate_found_and_whether_it_agrees(folder, model, capsys):
     assert main(["redact", model, "--check", str(folder / "test.conll"), "--json"]) == 0
     captured = capsys.readouterr()
@@ -220,7 +253,7 @@ def missed(tagger: Tagger, sentence: Sentence) -> float:
             ["in.txt", "--replace", "blank", "--input-format", "conll"],
             "columns cannot hold blank tokens",
         ),
-        (b"ann\n", ["in.txt", "--input-format", "brat"], "brat is not redacted, only text, jsonl and conll"),
+        (b"ann\n", ["in.txt", "--input-format", "brat"], "brat is not redacted, only text, jsonl, conll and"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(model, content, arguments, message, tmp_path, capsys, monkeypatch):

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from maskedcrf.cli.options import DEVICE, AsJson, Comment, Dictionary, InputFormat, Patterns, read_rules
 
 if TYPE_CHECKING:
-    from maskedcrf.redaction.files import Written
+    from maskedcrf.redaction.files import Entry
     from maskedcrf.redaction.redactor import Redactor
     from maskedcrf.redaction.rules import Rules
     from maskedcrf.tagger import Tagger
@@ -49,7 +49,8 @@ class LossName(StrEnum):
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it.")],
     files: Annotated[
-        list[str] | None, typer.Argument(help="Text, JSON lines or columns; - is standard input.", metavar="[FILE]...")
+        list[str] | None,
+        typer.Argument(help="Text, JSON lines, columns or Parquet; - is standard input.", metavar="[FILE]..."),
     ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", help="File to write, or a folder for several; - is standard output.")
@@ -92,7 +93,7 @@ def run(
 
     A promise is made once, from labelled data that the model was not trained on, and kept in the model folder:
     `--calibrate dev.conll --miss-rate 0.01`. It holds for text like that data, and is void once the model changes.
-    Text, JSON lines (`text` or `tokens`) and columns come out in the shape they went in, gzip unpacked.
+    Text, columns, JSON lines and Parquet (`text` or `tokens`) come out in the shape they went in, gzip unpacked.
 
     \b
     Example:
@@ -175,26 +176,58 @@ def _redact(
 ) -> Counter[str]:
     """Write the redacted files and the ledger; how many entities of each type were hidden."""
     from maskedcrf.cli.streams import output_text
-    from maskedcrf.cli.terminal import standard_output
 
     hidden: Counter[str] = Counter()
     targets = _targets(files, output, ledger)
     with ExitStack() as stack:
+        # A file appears whole or not at all, and none of them if one fails.
         book = stack.enter_context(output_text(str(ledger))) if ledger else None
         for name, target in zip(files, targets, strict=True):
-            # A file appears whole or not at all, and none of them if one fails.
-            handle = standard_output() if target == "-" else stack.enter_context(output_text(target))
-            for part in _parts(redactor, name, *reading):
-                handle.write(part.text)
-                hidden.update(each.hidden.type for each in part.entries)
-                if book is not None:
-                    _write_ledger(book, part, with_text=ledger_text)
+            for entries in _write(redactor, name, target, stack, *reading):
+                hidden.update(each.hidden.type for each in entries)
+                for entry in entries if book is not None else ():
+                    told = entry.to_json(with_text=ledger_text)
+                    print(json.dumps(told, ensure_ascii=False), file=book)
     return hidden
 
 
-def _write_ledger(book: TextIO, part: Written, *, with_text: bool) -> None:
-    for entry in part.entries:
-        book.write(json.dumps(entry.to_json(with_text=with_text), ensure_ascii=False) + "\n")
+def _write(
+    redactor: Redactor,
+    name: str,
+    target: str,
+    stack: ExitStack,
+    format: str,
+    token_column: int,
+    comment: str | None,
+) -> Iterator[list[Entry]]:
+    """Write one file; what was hidden, part by part."""
+    from maskedcrf.cli.streams import output_text
+    from maskedcrf.cli.terminal import standard_output
+    from maskedcrf.data.formats import find_format
+    from maskedcrf.errors import DataError
+    from maskedcrf.files import atomic_file, file_name
+    from maskedcrf.redaction.files import redact_columns, redact_jsonl, redact_text
+    from maskedcrf.redaction.tables import redact_parquet
+
+    found = find_format(name) if format == "auto" else format
+    if found == "parquet":
+        if "-" in (name, target):
+            raise DataError(f"{file_name(name)}: a Parquet file is read from a file and written to one: say -o FILE")
+        yield from redact_parquet(redactor, name, stack.enter_context(atomic_file(target)))
+        return
+    readers = {"text": redact_text, "jsonl": redact_jsonl}
+    if found == "conll":
+        parts = redact_columns(redactor, name, token_column=token_column, comment=comment)
+    elif found in readers:
+        parts = readers[found](redactor, name)
+    else:
+        raise DataError(
+            f"{file_name(name)}: {found} is not redacted, only text, jsonl, conll and parquet; convert it first"
+        )
+    handle = standard_output() if target == "-" else stack.enter_context(output_text(target))
+    for part in parts:
+        handle.write(part.text)
+        yield part.entries
 
 
 def _targets(files: list[str], output: str, ledger: Path | None) -> list[str]:
@@ -219,24 +252,6 @@ def _targets(files: list[str], output: str, ledger: Path | None) -> list[str]:
     if same:
         raise MaskedCRFError(f"{same}: is read, and would be lost; write to another place")
     return targets
-
-
-def _parts(redactor: Redactor, name: str, format: str, token_column: int, comment: str | None) -> Iterator[Written]:
-    from maskedcrf.data.formats import find_format
-    from maskedcrf.errors import DataError
-    from maskedcrf.files import file_name
-    from maskedcrf.redaction.files import redact_columns, redact_jsonl, redact_text
-
-    found = find_format(name) if format == "auto" else format
-    if found == "text":
-        return redact_text(redactor, name)
-    if found == "jsonl":
-        return redact_jsonl(redactor, name)
-    if found == "conll":
-        return redact_columns(redactor, name, token_column=token_column, comment=comment)
-    raise DataError(
-        f"{file_name(name)}: {found} is not redacted, only text, jsonl and conll; maskedcrf convert writes those"
-    )
 
 
 def _check(redactor: Redactor, gold: str, unit: UnitName) -> dict[str, Any]:

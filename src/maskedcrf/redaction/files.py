@@ -98,19 +98,33 @@ def _json_piece(redactor: Redactor, line: str, where: str, number: int) -> Piece
     words = tokens_or_text(record, where)
     if "text" in record and "tokens" in record:
         raise DataError(f"{where}: both text and tokens, and only one would be redacted; take one out")
+    counted = next((key for key, value in record.items() if _counts_characters(value)), None)
+    if counted and isinstance(words, str):
+        raise DataError(f"{where}: {counted} counts characters of the text, which would no longer hold; take it out")
+    piece = row_piece(redactor, words, where, number)
+
+    def finish(covers: list[Cover]) -> Written:
+        value, entries = piece.finish(covers)
+        key = "text" if isinstance(words, str) else "tokens"
+        return Written(_with_value(line, key, value) if entries else line, entries)
+
+    return Piece(piece.sentences, finish)
+
+
+Row = tuple[str | list[str], list[Entry]]
+
+
+def row_piece(redactor: Redactor, words: str | list[str], where: str, number: int) -> Piece[Row]:
+    """A text or tokens that are a document of their own, and what was hidden in it."""
     marks = Marks(redactor.replace)
     if not isinstance(words, str):
         sentence = Sentence(tuple(words), document=number, one_line=True)
-        return Piece([sentence], lambda covers: _finish_tokens(redactor, sentence, covers[0], marks, line, where))
-    counted = next((key for key, value in record.items() if _counts_characters(value)), None)
-    if counted:
-        raise DataError(f"{where}: {counted} counts characters of the text, which would no longer hold; take it out")
+        return Piece([sentence], lambda covers: hide_tokens(redactor, sentence.tokens, covers[0], marks, where))
     piece = redactor.piece(words, marks, number)
 
-    def finish(covers: list[Cover]) -> Written:
+    def finish(covers: list[Cover]) -> Row:
         redaction = piece.finish(covers)
-        written = _with_value(line, "text", redaction.text) if redaction.hidden else line
-        return Written(written, _entries(where, words, redaction.hidden))
+        return redaction.text, _entries(where, words, redaction.hidden)
 
     return Piece(piece.sentences, finish)
 
@@ -120,13 +134,6 @@ def _counts_characters(value: Any) -> bool:
     rows = value if isinstance(value, list) else []
     as_lists = (isinstance(row, list) and [type(each) for each in row[:2]] == [int, int] for row in rows)
     return any(as_lists) or any(isinstance(row, dict) and {"start", "end"} <= row.keys() for row in rows)
-
-
-def _finish_tokens(
-    redactor: Redactor, sentence: Sentence, cover: Cover, marks: Marks, line: str, where: str
-) -> Written:
-    tokens, entries = hide_tokens(redactor, sentence.tokens, cover, marks, where)
-    return Written(_with_value(line, "tokens", tokens) if entries else line, entries)
 
 
 def hide_tokens(

@@ -22,7 +22,7 @@ COLUMNS = ("tokens", "text", "tags", "ner_tags", "spans")
 
 def read_parquet(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     """The rows of a table; class labels of a Hugging Face dataset become their names."""
-    pa, pq = _pyarrow()
+    pa, pq = import_pyarrow()
     name = file_name(path)
     try:
         table = pq.ParquetFile(name if name != "<stdin>" else pa.BufferReader(read_bytes(path)))
@@ -56,7 +56,7 @@ def _class_labels(metadata: dict[bytes, bytes], column: str) -> Sequence[str] | 
 
 def write_parquet(texts: Iterator[TaggedText]) -> Iterator[bytes]:
     """Lists of tokens and tags."""
-    pa, pq = _pyarrow()
+    pa, pq = import_pyarrow()
     words = pa.list_(pa.string())
     schema = pa.schema([("tokens", words), ("tags", words)])
     sink = io.BytesIO()
@@ -72,7 +72,8 @@ def write_parquet(texts: Iterator[TaggedText]) -> Iterator[bytes]:
     yield sink.getvalue()
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def import_pyarrow() -> tuple[Any, Any]:
+    """pyarrow and pyarrow.parquet, or an error that says how to install them."""
     try:
         import pyarrow
         import pyarrow.parquet
