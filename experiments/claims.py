@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from experiments.choice import Trial
+from experiments.decoded import Decoded
 from experiments.statistics import FEWEST_SEEDS, LEVEL, Comparison, compare, holm, over_corpora, sign_flip
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
@@ -48,8 +49,12 @@ class Claim(NamedTuple):
 class Evidence:
     """The trial and the comparisons made out of it, each once."""
 
-    def __init__(self, trial: Trial, encoder: str = "lstm1") -> None:
+    def __init__(
+        self, trial: Trial, encoder: str = "lstm1", *, decoded: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
         self.trial = trial
+        self.decoded = Decoded(trial, decoded or {})
+        """Path against segments."""
         self.encoder = encoder
         self._made: dict[Pair, list[Comparison]] = {}
 

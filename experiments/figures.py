@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from experiments.claims import LINKS, Evidence, read_paper
+from experiments.decoded import draw_gains
 from experiments.one_rate import SMALL, OneRate, Setting
 from experiments.statistics import Mean
 from experiments.tables import TITLES, dev_curves
@@ -24,6 +25,7 @@ from maskedcrf.report.lattice import draw, lattice
 # Okabe and Ito's colours, which readers of any colour vision can tell apart.
 COLOURS = dict(zip(CRF_ROWS, ("#d55e00", "#e69f00", "#009e73", "#0072b2"), strict=True))
 RATE_COLOURS = dict(zip(RATES, ("#d55e00", "#009e73", "#0072b2"), strict=True))
+CORPUS_COLOURS = ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9")
 GREY = "#8c8c8c"
 STYLE = {
     "font.size": 9,
@@ -170,6 +172,11 @@ def price_of_a_rate(evidence: Evidence, old: OneRate, plots: Any) -> Any:
     return figure
 
 
+def decoding(evidence: Evidence, old: OneRate, plots: Any) -> Any:
+    """What segments gain over the path, against the threshold."""
+    return draw_gains(evidence.decoded, plots, CORPUS_COLOURS)
+
+
 def example_lattice() -> str:
     """The paper's Figure 1 as SVG: emissions that like the CRF's path best and the legal one next."""
     printed = read_paper()["tables"]["fig_paths"]
@@ -186,6 +193,7 @@ def example_lattice() -> str:
 FIGURES: dict[str, tuple[Callable[[Evidence, OneRate, Any], Any], str]] = {
     "rates": (against_rate, "Test F1 of the four rows and illegal segments of the plain CRF, against the rate."),
     "learning": (learning, "Dev F1 by epoch at each rate, mean over the seeds; the decoding is masked for both."),
+    "decoding": (decoding, "What segments gain over the path on test, by threshold; dots are where dev put it."),
     "gains": (
         price_of_a_rate,
         "What masking in training gains when both heads share the rate 1e-3, and when each has its own best.",

@@ -19,6 +19,7 @@ from experiments import sentences
 from experiments.choice import Trial
 from experiments.claims import Evidence
 from experiments.command import command, folder, parser_for
+from experiments.decoded import read_lines
 from experiments.defaults import default_tables
 from experiments.figures import example_lattice, write_figures
 from experiments.one_rate import FOLDER as OLDER
@@ -55,6 +56,7 @@ def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
     blocks = {
         "paper": readme_table(evidence),
         "masking": sentences.statement(evidence),
+        "decoding": sentences.decoding(evidence),
         "defaults": "\n\n".join(f"{markdown(table).strip()}\n\n{table.note}" for table in defaults),
     }
     for name in SHARED:
@@ -104,8 +106,9 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--older", type=folder, default=OLDER, help="folder of the results at one rate")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/ and README.md, to be written in")
     options = parser.parse_args(given)
-    trial = Trial(read_results(Path(options.results)))
-    write_pages(Evidence(trial), OneRate(Path(options.older)), options.root)
+    results = Path(options.results)
+    trial = Trial(read_results(results))
+    write_pages(Evidence(trial, decoded=read_lines(results)), OneRate(Path(options.older)), options.root)
     print(f"{options.root / 'docs' / 'paper.md'}: from {len(trial.entries)} trainings", file=sys.stderr)
     return 0
 

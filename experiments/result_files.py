@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,11 @@ def _name(entry: Any, where: str) -> str:
 
 def append_result(entry: dict[str, Any], folder: Path = RESULTS) -> None:
     """Write the entry into its encoder's file, on disk before anything else happens."""
-    path = folder / entry["training"]["corpus"] / f"{entry['training']['encoder']}.jsonl"
+    append_line(entry, folder / entry["training"]["corpus"] / f"{entry['training']['encoder']}.jsonl")
+
+
+def append_line(entry: Mapping[str, Any], path: Path) -> None:
+    """Write one JSON line, on disk before anything else happens."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(entry, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
     before = path.read_bytes() if path.exists() else b""

@@ -6,6 +6,7 @@ import numpy as np
 
 from experiments.choice import Chosen
 from experiments.claims import LINKS, OURS, Evidence, all_claims, mean_gain
+from experiments.decoded import decoding_sentence, ways_sentence
 from experiments.tables import TITLES, learning_of, mean_by_rate
 from experiments.trainings import RATES
 
@@ -110,6 +111,16 @@ def trained(evidence: Evidence) -> str:
     hours = sum(entry["seconds"] for entry in entries) / 3600
     names = ", ".join(TITLES[corpus] for corpus in evidence.trial.corpora(evidence.encoder)) or "none yet"
     return f"{len(entries)} trainings, {hours:.1f} hours of one CPU core; complete: {names}"
+
+
+def decoding(evidence: Evidence) -> str:
+    """Path against segments."""
+    return decoding_sentence(evidence.decoded)
+
+
+def decoding_ways(evidence: Evidence) -> str:
+    """The thresholds beside that of dev."""
+    return ways_sentence(evidence.decoded)
 
 
 def rate_finding(evidence: Evidence) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.choice import Chosen
 from experiments.claims import LINKS, OURS, Evidence, all_claims, paper_mean
+from experiments.decoded import decoding_table, thresholds_table
 from experiments.one_rate import GROUPS, OneRate
 from experiments.statistics import Mean, holm, over_corpora
 from experiments.table_format import Cell, Number, Probability, Score, Table, markdown, number
@@ -321,9 +322,10 @@ def readme_table(evidence: Evidence) -> str:
 
 def all_tables(evidence: Evidence, old: OneRate) -> tuple[Sequence[Table], Sequence[Table]]:
     """The tables of docs/paper.md, and those of the page behind it."""
+    decoded = evidence.decoded
     first = (best_rates, against_rate, learning, claims_table)
     behind = (pairs_by_corpus, wrong_rates, learning_by_corpus, transitions, corpora_table, papers_numbers)
     return (
-        [*(make(evidence) for make in first), older_summary(old)],
-        [*(make(evidence) for make in behind), older_settings(old), recipes(old)],
+        [*(make(evidence) for make in first), decoding_table(decoded), older_summary(old)],
+        [*(make(evidence) for make in behind), thresholds_table(decoded), older_settings(old), recipes(old)],
     )

@@ -66,13 +66,13 @@ def train(training: Training, corpora: str, encoders: str = "", weights: Path | 
     """Train, measure, and give the line that goes into the results; `weights` gets a model folder a row."""
     corpus = read_corpus(training.corpus, corpora)
     sizes = CORPORA[training.corpus]
-    chosen = _drawn(corpus.train, sizes.sentences)
+    chosen = drawn(corpus.train, sizes.sentences)
     told = training.settings()
     given = json.loads(json.dumps(told).replace("{folder}", encoders))
     reading = {"file_scheme": corpus.scheme, "illegal_gold": corpus.gold, "dev_fraction": 0}
     settings = Settings.of({**given, **reading}).resolved(len(chosen))
     data = build_corpus(chosen, None, None, settings)
-    dev, test = Split(_drawn(corpus.dev, sizes.dev), corpus.scheme), Split(corpus.test, corpus.scheme)
+    dev, test = Split(drawn(corpus.dev, sizes.dev), corpus.scheme), Split(corpus.test, corpus.scheme)
     rows, curve, started = Rows(training), list[dict[str, Any]](), time.perf_counter()
     with preserve_rng():
         seed_all(settings.seed, "model")
@@ -100,7 +100,7 @@ def train(training: Training, corpora: str, encoders: str = "", weights: Path | 
     }
 
 
-def _drawn(sentences: Sequence[Any], limit: int | None) -> Sequence[Any]:
+def drawn(sentences: Sequence[Any], limit: int | None) -> Sequence[Any]:
     """So many of the sentences, the same for every training; all of them without a limit."""
     return part_of(sentences, limit / len(sentences), seed=0) if limit else sentences
 

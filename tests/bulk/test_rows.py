@@ -38,6 +38,14 @@ def tagged(path, options=None, form=None, tagger=None):
     return [each.content for each in done], [reject for each in done for reject in each.rejects]
 
 
+def test_rows_are_decoded_as_the_tagger_is_set_to(tmp_path):
+    own = Tagger(build_tagger().model)
+    own.decoding, own.segment_threshold = "segments", 0.9
+    (tmp_path / "a.jsonl").write_text('{"text": "Ann Lee flew to Oslo."}\n')
+    (content,), _ = tagged(tmp_path / "a.jsonl", tagger=own)
+    assert [entity["text"] for entity in json.loads(content)["entities"]] == ["Ann Lee"]
+
+
 def test_every_form_that_a_name_can_show_can_be_tagged():
     assert FORMATS.keys() == SUFFIXES.keys()
 

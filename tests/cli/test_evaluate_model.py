@@ -38,7 +38,8 @@ def test_the_report_is_that_of_predict_and_evaluate_to_the_byte(model, capsys, t
     code, out, err = run(capsys, "evaluate", model, tmp_path / "test.conll")
     assert (code, out) == (0, expected[1])
     assert out.startswith(f"processed {sum(map(len, TEST)) + 1} tokens")
-    assert f"corpus:{tmp_path / 'test.conll'}|scheme:BIO|illegal:retain|model:{model}|decoding:path|v:" in err
+    made = f"corpus:{tmp_path / 'test.conll'}|scheme:BIO|illegal:retain|model:{model}|decoding:segments at 0.5|v:"
+    assert made in err
 
 
 @pytest.mark.parametrize("form", ["jsonl", "doccano", "labelstudio", "csv"])

@@ -14,6 +14,7 @@ from synthetic_results import synthetic
 from experiments import page, sentences
 from experiments.choice import Trial
 from experiments.claims import Evidence, all_claims
+from experiments.decoded import read_lines
 from experiments.defaults import stop
 from experiments.one_rate import OneRate
 from experiments.result_files import read_results
@@ -28,7 +29,7 @@ MADE_UP, NOTHING = Evidence(Trial(synthetic())), Evidence(Trial({}))
 @pytest.fixture(scope="module")
 def committed() -> Evidence:
     """The results in the repository."""
-    return Evidence(Trial(read_results()))
+    return Evidence(Trial(read_results()), decoded=read_lines())
 
 
 @pytest.fixture(scope="module")

@@ -189,6 +189,20 @@ def test_a_tagger_comes_back_from_its_hugging_face_form(tagger, tmp_path):
     assert Tagger.load(back.save(tmp_path / "own")).predict(texts) == tagger.predict(texts)
 
 
+def test_the_form_decodes_as_the_tagger_is_set_to(tagger, tmp_path):
+    own = Tagger(tagger.model)
+    own.decoding, own.segment_threshold = "segments", 0.05
+    own.save_pretrained(tmp_path / "hf")
+    back = Tagger.from_pretrained(tmp_path / "hf")
+    assert (back.decoding, back.segment_threshold) == ("segments", 0.05)
+    assert back.predict(SENTENCES) == own.predict(SENTENCES)
+    model = MaskedCRFForTokenClassification.from_pretrained(tmp_path / "hf")
+    inputs, labels = encoded(transformers.AutoTokenizer.from_pretrained(tmp_path / "hf"))
+    paths = model.decode(model(**inputs).logits, labels != -100)
+    assert [tuple(own.tags[tag] for tag in path) for path in paths] == [each.tags for each in own.predict(SENTENCES)]
+    assert paths != model.crf.decode(model(**inputs).logits, labels != -100)
+
+
 def test_a_tagger_comes_back_with_the_scheme_of_its_answers_and_its_context(tmp_path):
     encoder = {"transformer": str(write_model(tmp_path / "bert")), "context": 3}
     trained = Tagger.train(SENTENCES, encoder=encoder, epochs=1, dev_fraction=0.0, device="cpu")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from maskedcrf.tagger import Tagger
+
 spacy = pytest.importorskip("spacy")
 
 
@@ -18,6 +20,18 @@ def test_entities_become_spans_of_the_document(saved):
         assert [(span.text, span.label_) for span in doc.ents] == [(span.text, span.label_) for span in nlp(text).ents]
     found = [(span.text, span.label_) for span in nlp(texts[0]).ents]
     assert found == [("bob lee", "PER"), ("new york", "LOC")]
+
+
+def test_entities_are_decoded_as_the_tagger_is_set_to(saved, tmp_path):
+    import maskedcrf.integrations.spacy  # noqa: F401
+
+    tagger, text = Tagger.load(saved), "bob lee flew to new york ."
+    shares = {entity.text: entity.probability for entity in tagger.predict(text, probabilities=True).entities}
+    surest = max(shares, key=shares.get)
+    tagger.decoding, tagger.segment_threshold = "segments", max(shares.values()) - 1e-4
+    nlp = spacy.blank("en")
+    nlp.add_pipe("maskedcrf", config={"model": str(tagger.save(tmp_path / "sure"))})
+    assert [span.text for span in nlp(text).ents] == [surest]
 
 
 def test_entities_that_were_there_before_are_replaced(saved):

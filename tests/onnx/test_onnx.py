@@ -304,19 +304,21 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "decoding"), [*((kind, "path") for kind in KINDS), ("words", "segments"), ("bert", "segments")]
+)
 def test_the_command_line_tags_with_a_file_where_torch_is_not_installed(
-    kind: str, pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path
+    kind: str, decoding: Any, pairs: dict[str, tuple[Tagger, Path]], tmp_path: Path
 ) -> None:
     tagger, path = pairs[kind]
     tried = sentences(range(3, 9))
     (tmp_path / "in.conll").write_text("".join("".join(f"{token} _\n" for token in each) + "\n" for each in tried))
-    command = [sys.executable, "-c", BLOCKED, "predict", str(path), str(tmp_path / "in.conll")]
+    command = [sys.executable, "-c", BLOCKED, "predict", str(path), str(tmp_path / "in.conll"), "--decoding", decoding]
     finished = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert (finished.returncode, finished.stderr) == (0, "")
     blocks = finished.stdout.split("\n\n")[:-1]
     found = [tuple(line.rpartition(" ")[2] for line in block.split("\n")) for block in blocks]
-    assert found == [answer.tags for answer in tagger.predict(tried)]
+    assert found == [answer.tags for answer in tagger.predict(tried, decoding=decoding)]
 
 
 # torch.export.

@@ -58,6 +58,21 @@ async def test_a_text_is_answered_with_tags_entities_and_their_exact_probabiliti
 
 
 @asynchronous
+async def test_the_answer_is_decoded_as_the_tagger_is_set_to() -> None:
+    own = Tagger(build_tagger().model)
+    own.decoding, own.segment_threshold = "segments", 0.9
+    expected = own.predict(TEXT)
+    assert [entity.text for entity in own.predict(TEXT, decoding="path").entities] == ["Ann Lee", "Oslo"]
+    assert [entity.text for entity in expected.entities] == ["Ann Lee"]
+    sentences = [{"text": TEXT}, {"tokens": TOKENS}, {"tokens": ["Oslo"] * 9}]
+    async with connected(tagger=own) as client:
+        alone = [(await client.post("/tag", json=sentence)).json() for sentence in sentences]
+        batch = (await client.post("/tag/batch", json={"sentences": sentences})).json()["predictions"]
+    assert alone == batch
+    assert alone[0]["tags"] == list(expected.tags)
+
+
+@asynchronous
 async def test_fixed_tags_change_the_path() -> None:
     async with connected() as client:
         answer = await client.post("/tag", json={"tokens": TOKENS, "fixed": {"4": ["O", "I-LOC"], "3": "B-LOC"}})

@@ -71,10 +71,10 @@ def test_fitted_answers_stay_legal(tagger):
 def test_calibration_changes_no_path_and_brings_probabilities_nearer_to_what_happens(tagger):
     gold = labelled(tagger, 400)
     texts = [list(each.tokens) for each in gold]
-    before = tagger.predict(texts, probabilities=True)
+    before = tagger.predict(texts, probabilities=True, decoding="path")
     found = tagger.calibrate(gold)
     assert found.temperature == pytest.approx(2, rel=0.15)  # which the gold was drawn with
-    after = tagger.predict(texts, probabilities=True)
+    after = tagger.predict(texts, probabilities=True, decoding="path")
     assert [each.tags for each in after] == [each.tags for each in before]
     assert [each.probabilities for each in after] != [each.probabilities for each in before]
     assert found.after.error < found.before.error
@@ -82,6 +82,19 @@ def test_calibration_changes_no_path_and_brings_probabilities_nearer_to_what_hap
     again = tagger.calibrate(gold)
     assert again.temperature == pytest.approx(1, abs=0.01)
     assert tagger.record.settings["temperature"] == pytest.approx(found.temperature * again.temperature)
+
+
+@pytest.mark.parametrize("door", ["calibrate", "fit_transitions"])
+def test_the_decoding_is_chosen_with_the_new_probabilities(tagger, door):
+    gold = labelled(tagger, 60)
+    getattr(tagger, door)(gold)
+    kept = tagger.record.settings["decoding_choice"]
+    own = tagger.decoding, tagger.segment_threshold
+    assert own == (kept["decoding"], kept["threshold"])
+    chosen = tagger.choose_decoding(gold)
+    assert own == (chosen.decoding, chosen.threshold)
+    assert kept["path_f1"] == pytest.approx(chosen.path_f1)
+    assert [f1 for _, f1 in kept["curve"]] == pytest.approx([f1 for _, f1 in chosen.curve])
 
 
 def test_gold_may_be_a_file_in_another_scheme(tagger, tmp_path):

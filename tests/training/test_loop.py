@@ -356,3 +356,39 @@ def test_what_changes_no_weight_changes_no_fingerprint():
         for update in ({}, {"tracker": "tensorboard"}, {"checkpoint_steps": 5}, {"seed": 9})
     ]
     assert prints[0] == prints[1] == prints[2] != prints[3]
+
+
+def test_without_dev_segments_are_the_likelier_ones_and_with_it_dev_decides():
+    options = {**SMALL, "epochs": 2}
+    alone = Tagger.train(corpus(20), **{**options, "dev_fraction": 0.0})
+    assert (alone.decoding, alone.segment_threshold) == ("segments", 0.5)
+    assert "decoding_choice" not in alone.record.settings
+    dev = corpus(12, 1)
+    chosen = Tagger.train(corpus(20), dev, test=corpus(8, 2), **options)
+    again = Tagger(chosen.model, output_scheme=chosen.output_scheme)
+    choice = again.choose_decoding(dev)
+    assert chosen.record.settings["decoding_choice"] == choice.to_json()
+    assert (chosen.decoding, chosen.segment_threshold) == (choice.decoding, choice.threshold)
+    # Scores on record are those of the decoding that was kept.
+    assert chosen.record.scores["test"] == chosen.evaluate(corpus(8, 2)).to_dict()
+
+
+def test_the_settings_ask_for_a_decoding_and_for_recall():
+    dev = corpus(12, 1)
+    options = {**SMALL, "epochs": 1}
+    by_path = Tagger.train(corpus(20), dev, **options, decoding="path")
+    assert by_path.decoding == "path"
+    assert "decoding_choice" not in by_path.record.settings
+    by_segments = Tagger.train(corpus(20), dev, **options, decoding="segments", beta=3.0)
+    assert by_segments.decoding == "segments"
+    assert by_segments.segment_threshold == by_segments.choose_decoding(dev, beta=3.0).threshold
+
+
+def test_a_tagger_without_a_mask_shows_its_best_path():
+    unmasked = Tagger.train(corpus(20), corpus(12, 1), **{**SMALL, "epochs": 1, "mask": "off"})
+    assert unmasked.decoding == "path"
+    unmasked.decoding = "segments"
+    texts = [sentence.tokens for sentence in corpus(8, 2)]
+    assert unmasked.predict(texts) == unmasked.predict(texts, decoding="path")
+    unmasked.mask = "decode"
+    assert unmasked.predict(texts) == unmasked.predict(texts, decoding="segments")

@@ -86,6 +86,7 @@ def run(
     found = _fit(tagger, fit, gold_scheme) if fit else None
     if found is not None:
         told |= {"best tags": found[0].to_json(), "fit": found[1].to_json(), "pieces": found[2]}
+        told["decoding"] = tagger.record.settings["decoding_choice"]
     tagger.save(output, overwrite=overwrite)
     if as_json:
         from maskedcrf.cli.streams import print_json
@@ -174,6 +175,7 @@ def _tell(tagger: Tagger, found: tuple[BestTagAudit, Fit, str | None] | None, ou
         echo("\n".join(_figures(audit, fit)))
         echo()
         echo(fit)
+        echo(f"decoding by {tagger.decoding}")
     note(f"{output}: saved; maskedcrf predict {output} tags with it")
 
 

@@ -13,15 +13,16 @@ import typer
 from maskedcrf.cli.options import (
     DEVICE,
     AsJson,
+    Beta,
     Comment,
     DecodingChoice,
-    DecodingName,
     Delimiter,
     InputFormat,
     PrefixLast,
     Rule,
     SegmentThreshold,
     Trust,
+    decoding_options,
 )
 from maskedcrf.cli.terminal import printable
 
@@ -59,6 +60,7 @@ def run(
     input_format: InputFormat = "auto",
     decoding: DecodingChoice = None,
     segment_threshold: SegmentThreshold = None,
+    beta: Beta = 1.0,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     trust: Trust = False,
     as_json: AsJson = False,
@@ -81,7 +83,7 @@ def run(
     if is_model(files[0]):
         if predicted_column is not None or prefix_last or delimiter != "-":
             raise typer.BadParameter("a model predicts, and writes tags its own way: leave out what says so of columns")
-        opened = _Opened.of(files[0], device, decoding, segment_threshold, trust=trust)
+        opened = _Opened.of(files[0], device, decoding_options(decoding, segment_threshold, beta), trust=trust)
         reading = {"tag_column": gold_column, "comment": comment}
         if input_format != "auto":
             reading["format"] = input_format
@@ -143,19 +145,21 @@ class _Opened:
     decoding: str
 
     @staticmethod
-    def of(name: str, device: str, decoding: DecodingName | None, threshold: float | None, *, trust: bool) -> _Opened:
-        """Open a model folder or an ONNX file, which decodes by the best path alone."""
+    def of(name: str, device: str, options: dict[str, Any], *, trust: bool) -> _Opened:
+        """Open a model folder or an ONNX file."""
+        tagger: Tagger | OnnxTagger
         if Path(name).suffix == ".onnx":
             from maskedcrf.onnx.tagger import OnnxTagger
 
-            if decoding is DecodingName.segments or threshold is not None:
-                raise typer.BadParameter("an ONNX file decodes by the best path: give the model folder")
-            return _Opened(name, OnnxTagger.load(name, trusted=trust), {}, "path")
-        from maskedcrf.tagger import Tagger
+            tagger = OnnxTagger.load(name, trusted=trust)
+        else:
+            from maskedcrf.tagger import Tagger
 
-        tagger = Tagger.load(name, device=device)
-        options: dict[str, Any] = {"decoding": decoding and decoding.value, "segment_threshold": threshold}
-        chosen = tagger.threshold_for(**options)
+            tagger = Tagger.load(name, device=device)
+        threshold = options["segment_threshold"]
+        if threshold == "expected":
+            return _Opened(name, tagger, options, "segments at expected")
+        chosen = tagger.threshold_for(options["decoding"], threshold)
         return _Opened(name, tagger, options, "path" if chosen is None else f"segments at {chosen:g}")
 
 

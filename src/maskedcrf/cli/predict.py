@@ -17,14 +17,15 @@ import typer
 
 from maskedcrf.cli.options import (
     DEVICE,
+    Beta,
     Comment,
     DecodingChoice,
-    DecodingName,
     Output,
     OwnSplitter,
     OwnTokenizer,
     SegmentThreshold,
     Trust,
+    decoding_options,
 )
 from maskedcrf.cli.terminal import printable, standard_output
 
@@ -73,6 +74,7 @@ def run(
     ] = None,
     decoding: DecodingChoice = None,
     segment_threshold: SegmentThreshold = None,
+    beta: Beta = 1.0,
     tokenizer: OwnTokenizer = None,
     sentences: OwnSplitter = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
@@ -102,10 +104,7 @@ def run(
     shape = format or (OutputFormat.text if terminal else OutputFormat.conll)
     options: dict[str, Any] = {"probabilities": probabilities, "nbest": nbest, "threshold": threshold}
     _require_room(shape, **options)
-    if model.suffix != ".onnx":
-        options |= {"decoding": decoding and decoding.value, "segment_threshold": segment_threshold}
-    elif decoding is DecodingName.segments or segment_threshold is not None:
-        raise typer.BadParameter("an ONNX file decodes by the best path: give the model folder")
+    options |= decoding_options(decoding, segment_threshold, beta)
     tagger = _tagger(model, device, trust=trust)
     change_tokenizer(tagger, tokenizer, sentences)
     inputs, kept = tee(_as_trained(_inputs(files, input_format, token_column, comment), tagger))

@@ -190,6 +190,8 @@ def _show(tagger: Tagger, output: str) -> None:
     for name, part in tagger.record.scores.items():
         both = f"{part['retain']['f1']:.2f} retain, {part['discard']['f1']:.2f} discard"
         print(f"{name}: F1 {both}, illegal {part['illegal']:.2f} %")
+    threshold = "" if tagger.decoding == "path" else f", threshold {tagger.segment_threshold:.2f}"
+    print(f"decoding by {tagger.decoding}{threshold}")
     print(f"saved to {output}; try: maskedcrf predict {output} FILE")
 
 

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from maskedcrf.crf.machine_code import compiled
+try:
+    from maskedcrf.crf.machine_code import compiled
+except ImportError:  # beside an ONNX file numba need not be installed: the same in plain Python, slower
+
+    def compiled(function: Any) -> Any:
+        """The function as it is."""
+        return function
+
 
 _NO_PATH = -(1 << 62)
 _OUTSIDE = -1

@@ -25,8 +25,15 @@ AROUND = 15
 NONE = "nothing"
 
 
-def page(title: str, found: Collector, *, comparison: Comparison | None = None, signature: str) -> str:
-    """All that was found, the most useful first."""
+def page(
+    title: str,
+    found: Collector,
+    *,
+    comparison: Comparison | None = None,
+    signature: str,
+    further: Sequence[Section] = (),
+) -> str:
+    """All that was found, the most useful first, and what else there is to show."""
     intervals = bootstrap_each(found.counts.array())
     sections = [
         ("In short", "", html.bullets([*summary(found, intervals[0]), f"How these numbers were made: {signature}"])),
@@ -38,6 +45,7 @@ def page(title: str, found: Collector, *, comparison: Comparison | None = None, 
         _uncertain(found),
         _calibration(found),
         *_properties(found),
+        *further,
     ]
     return html.page(title, sections, contents=True)
 

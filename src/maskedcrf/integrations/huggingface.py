@@ -27,9 +27,9 @@ from maskedcrf.encoders.transformer.pretrained import (
     silence_transformers,
 )
 from maskedcrf.errors import MaskedCRFError, MissingExtraError, ModelFolderError
-from maskedcrf.tagger.decoding import warn_best_path
 from maskedcrf.tagger.folder import read_json, require_builtin_scheme
 from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import Scheme
 
@@ -59,6 +59,8 @@ class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
         output_scheme: str | None = None,
         context: int = 0,
         word_tokenizer: dict[str, Any] | None = None,
+        decoding: Decoding = "path",
+        segment_threshold: float = DEFAULT_THRESHOLD,
         **rest: Any,
     ) -> None:
         # Neither may name code: a private key or an implementation once made transformers fetch and run a kernel.
@@ -70,6 +72,7 @@ class MaskedCRFConfig(transformers.PreTrainedConfig):  # type: ignore[misc]
         # What a tagger made from this model does besides: the scheme it answers in, the words around it looks at.
         self.output_scheme, self.context = output_scheme or scheme, context
         self.word_tokenizer = word_tokenizer
+        self.decoding, self.segment_threshold = decoding, segment_threshold
         rest["id2label"] = dict(enumerate(self.tags))
         rest["label2id"] = {tag: number for number, tag in enumerate(self.tags)}
         super().__init__(**rest)
@@ -125,8 +128,10 @@ class MaskedCRFForTokenClassification(transformers.PreTrainedModel):  # type: ig
 
     @torch.inference_mode()
     def decode(self, logits: Tensor, mask: Tensor) -> list[list[int]]:
-        """The best legal path over the pieces where `mask` (B, P) is on: the first piece of each word."""
-        return self.crf.decode(logits, mask)
+        """A legal path over the pieces where `mask` (B, P) is on, the first of each word: as `config.decoding` says."""
+        if self.config.decoding == "path":
+            return self.crf.decode(logits, mask)
+        return [each.tags for each in self.crf.decode_segments(logits, mask, self.config.segment_threshold)]
 
 
 transformers.AutoConfig.register("maskedcrf", MaskedCRFConfig)
@@ -137,7 +142,6 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
     """The same tagger as a PreTrainedModel with its tokenizer; its encoder must be a transformer alone."""
     model = tagger.model
     part = _transformer(tagger)
-    warn_best_path(tagger.decoding, "the Hugging Face form")
     for one in (tagger.scheme, tagger.output_scheme):
         require_builtin_scheme(one, "config.json", like=tagger.scheme)
     config = MaskedCRFConfig(
@@ -151,6 +155,8 @@ def to_huggingface(tagger: Tagger) -> tuple[MaskedCRFForTokenClassification, Any
         output_scheme=tagger.output_scheme.name,
         context=model.encoder.config.context,
         word_tokenizer=model.tokenizer.to_json(),
+        decoding=tagger.decoding,
+        segment_threshold=tagger.segment_threshold,
     )
     other = MaskedCRFForTokenClassification(config)
     pieces = {"encoder": part.model, "linear": model.linear, "crf": model.crf}
@@ -183,7 +189,10 @@ def from_huggingface(directory: str | Path) -> Tagger:
     model.use_tokenizer(get_tokenizer(config.word_tokenizer or "simple", trusted=False))
     model.linear.load_state_dict(other.linear.state_dict())
     model.crf.load_state_dict(other.crf.state_dict())
-    return Tagger(model.eval(), output_scheme=config.written(config.output_scheme))
+    tagger = Tagger(model.eval(), output_scheme=config.written(config.output_scheme))
+    tagger.decoding, tagger.segment_threshold = config.decoding, config.segment_threshold
+    tagger.threshold_for()  # refuses what is no decoding
+    return tagger
 
 
 def _whole(directory: Path) -> MaskedCRFForTokenClassification:

@@ -29,7 +29,6 @@ from maskedcrf.onnx.file import KEY, LARGEST, Description
 from maskedcrf.onnx.graph_check import digest_rules
 from maskedcrf.onnx.layers import SMALL_TABLE, OnnxLSTM, quantize_
 from maskedcrf.onnx.tagger import OnnxTagger
-from maskedcrf.tagger.decoding import warn_best_path
 from maskedcrf.tagger.folder import require_builtin_scheme
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.tagger import Tagger
@@ -65,7 +64,6 @@ def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
     path = Path(path)
     for one in (tagger.scheme, tagger.output_scheme):
         require_builtin_scheme(one, str(path), like=tagger.scheme)
-    warn_best_path(tagger.decoding, "an ONNX file")
     model = copy.deepcopy(tagger.model).cpu().float().eval()
     if int8 and not quantize_(model.encoder):
         raise MaskedCRFError(
@@ -74,7 +72,9 @@ def export(tagger: Tagger, path: str | Path, *, int8: bool = False) -> Path:
         )
     encoder = _encoder_model(model)
     transitions, start, end = scores_of(model.crf)
+    emissions = _output_of(encoder)
     append_crf(encoder, crf_model(transitions, start, end))
+    encoder.graph.output.append(emissions)  # for segments by probability, which are not decoded in the graph
     _clean_graph(encoder)
     encoder.metadata_props.add(
         key=KEY,
@@ -148,6 +148,14 @@ def _encoder_model(model: TaggerModel) -> Any:
     return proto
 
 
+def _output_of(encoder: Any) -> Any:
+    """The emissions, their axes named."""
+    (emissions,) = map(copy.deepcopy, encoder.graph.output)
+    for size, axis in zip(emissions.type.tensor_type.shape.dim, "BT", strict=False):
+        size.dim_param = axis
+    return emissions
+
+
 def _example(model: TaggerModel) -> dict[str, Tensor]:
     """Features to trace with, and an error for an encoder whose features we cannot make without torch."""
     features = model.encoder.prepare(EXAMPLE)
@@ -205,6 +213,8 @@ def _description(tagger: Tagger, *, int8: bool) -> Description:
         signature=tagger.record.signature,
         first_character=tagger.first_character,
         tokenizer=tagger.tokenizer.to_json(),
+        decoding=tagger.decoding,
+        segment_threshold=tagger.segment_threshold,
     )
 
 

@@ -10,10 +10,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.onnx.protobuf import DamagedError, fields
+from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tags.constraints import MAX_TAGS
 from maskedcrf.tags.scheme import Scheme
 
@@ -47,6 +48,7 @@ _KINDS: dict[str, Any] = {
     "digest": str | None,
     "first_character": bool,
     "tokenizer": dict,
+    "segment_threshold": float,
 }
 
 
@@ -74,6 +76,8 @@ class Description:
     """Of the tags and the rules in the graph; files of older versions have none."""
     tokenizer: dict[str, Any] = field(default_factory=lambda: {"name": "simple"})
     """What cuts raw text into words; files of older versions used the one named `simple`."""
+    decoding: str = "path"
+    segment_threshold: float = DEFAULT_THRESHOLD
 
     def to_json(self) -> str:
         """The text that goes into the file."""
@@ -154,6 +158,8 @@ def _has_right_types(description: Description) -> bool:
     """Every value is of its kind; all but those of the table are texts."""
     values = vars(description)
     if not all(isinstance(value, _KINDS.get(name, str)) for name, value in values.items()):
+        return False
+    if description.decoding not in get_args(Decoding) or not 0 <= description.segment_threshold <= 1:
         return False
     texts = (*description.tags, *description.files, *description.files.values())
     return 0 < len(description.tags) <= MAX_TAGS and all(isinstance(text, str) for text in texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, tee
 from pathlib import Path
 from typing import Any, NamedTuple, overload
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedcrf.crf.segment_choice import require_threshold
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import Numbered, TextInput, next_buffer, number_parts, require_list_of_texts, to_sentence
@@ -21,15 +22,16 @@ from maskedcrf.errors import IllegalPathError, MaskedCRFError, MissingExtraError
 from maskedcrf.onnx import file
 from maskedcrf.onnx.features import Features
 from maskedcrf.onnx.file import Description, OnnxFileError
-from maskedcrf.onnx.graph_check import GraphError, check_graph, digest_rules
+from maskedcrf.onnx.graph_check import GraphError, Scores, check_graph, digest_rules, read_scores
 from maskedcrf.onnx.protobuf import DamagedError
 from maskedcrf.onnx.session import TRY_SECONDS, open_session, run_within
 from maskedcrf.tagger.fixed_tags import FixedTags
+from maskedcrf.tagger.options import Decoding, NamedThreshold, resolve_threshold
 from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text
 from maskedcrf.tags.constraints import Constraints
-from maskedcrf.tags.segments import encode, read_paths
+from maskedcrf.tags.segments import Segment, encode, read_paths
 
-OUTPUTS = ["tags", "log_probability"]
+OUTPUTS, EMISSIONS = ["tags", "log_probability"], "emissions"
 FORWARD_TOKENS = 512
 """Tokens in one run, word pieces where there are some, padding included: on one core, more only pad more."""
 MIN_LENGTH_RATIO = 0.9
@@ -45,6 +47,8 @@ class Paths(NamedTuple):
 
     tags: NDArray[np.int64]
     log_probability: NDArray[np.float32]
+    emissions: NDArray[np.float32] | None = None
+    """(B, T, D), where they were asked for."""
 
 
 class OnnxTagger:
@@ -55,12 +59,18 @@ class OnnxTagger:
     [Entity(type='PER', text='Ann', start=0, end=3, ...), Entity(type='LOC', text='Oslo', start=12, end=16, ...)]
     """
 
-    def __init__(self, session: Any, description: Description, *, threads: int = 1) -> None:
+    def __init__(
+        self, session: Any, description: Description, *, threads: int = 1, scores: Scores | None = None
+    ) -> None:
         self.session = session
+        self._scores = scores
         self._pool = ThreadPoolExecutor(threads)
         self.description = description
         self.tags = description.tags
         self.scheme, self.output_scheme = description.schemes()
+        self.decoding: Decoding = "segments" if description.decoding == "segments" else "path"
+        """How it decodes unless it is told: as the tagger did that was exported."""
+        self.segment_threshold = description.segment_threshold
         self.first_character = description.first_character
         self._features = Features(description.files)
         self.tokenizer = get_tokenizer(description.tokenizer, trusted=False, pieces=self._features.piece_tokenizer)
@@ -76,11 +86,10 @@ class OnnxTagger:
         """
         path = Path(path)
         content, description = file.read(path)
-        if not trusted:
-            _check(content, description, path)
+        scores = _scores(content, description, path, trusted=trusted)
         session = open_session(content, path, trusted=trusted)
         try:
-            tagger = cls(session, description, threads=threads or _cores())
+            tagger = cls(session, description, threads=threads or _cores(), scores=scores)
             tagger._try_out()
         except MissingExtraError:
             raise
@@ -108,6 +117,9 @@ class OnnxTagger:
         nbest: int = 0,
         probabilities: bool = False,
         threshold: float | None = None,
+        decoding: Decoding | None = None,
+        segment_threshold: float | NamedThreshold | None = None,
+        beta: float = 1.0,
         fixed: Iterable[FixedTags | None] | None = None,
         gazetteer: Mapping[str, str] | None = None,
         forward_tokens: int | None = None,
@@ -118,6 +130,10 @@ class OnnxTagger:
             texts: raw texts, lists of tokens or `Sentence`s, any number of them.
             nbest: 1 for the probability of the path as well; for more paths ask the model folder.
             probabilities, threshold: refused, entities' probabilities need the model folder.
+            decoding: "path" for the best path, "segments" for the disjoint entities that maximise the sum of
+                (probability - threshold); that of the exported tagger if left out.
+            segment_threshold: of decoding by segments; that of the exported tagger if left out.
+            beta: of thresholds by name, which are refused.
             fixed, gazetteer: refused, the Viterbi in the file does not take known tags.
             forward_tokens: tokens, or word pieces, in one run; the answer does not depend on it.
         """
@@ -129,13 +145,16 @@ class OnnxTagger:
         if fixed is not None or gazetteer is not None:
             raise MaskedCRFError("an ONNX file takes no fixed tags and no gazetteer; ask the model folder for those")
         require_list_of_texts(texts)
+        by_segments = self.threshold_for(decoding, segment_threshold)
         limit = forward_tokens or FORWARD_TOKENS
         sentences = with_context(texts, self._features.context)
         read, kept = tee(to_sentence(text, self.tokenizer) for text in sentences)
         numbered = number_parts(read, self._features.context)
-        return join_by_text(kept, self._answer_parts(numbered, limit, ranked=bool(nbest)))
+        return join_by_text(kept, self._answer_parts(numbered, limit, ranked=bool(nbest), threshold=by_segments))
 
-    def _answer_parts(self, numbered: Iterator[Numbered], limit: int, *, ranked: bool) -> Iterator[Prediction]:
+    def _answer_parts(
+        self, numbered: Iterator[Numbered], limit: int, *, ranked: bool, threshold: float | None
+    ) -> Iterator[Prediction]:
         """A prediction for each sentence, in order, a buffer at a time."""
         while buffer := next_buffer(numbered, limit * READ_AHEAD_BATCHES):
             lengths = self._features.compute_lengths([sentence for _, sentence in buffer])
@@ -143,16 +162,30 @@ class OnnxTagger:
             chosen = [[buffer[place] for place in batch] for batch in batches]
             # One text is not worth a thread.
             each = self._pool.map if len(batches) > 1 else map
-            found = each(partial(self._answers, ranked=ranked), chosen)
+            found = each(partial(self._answers, ranked=ranked, threshold=threshold), chosen)
             answers = dict(zip(chain.from_iterable(batches), chain.from_iterable(found), strict=True))
             yield from (answers[place] for place in range(len(buffer)))
 
-    def paths(self, sentences: Sequence[Sentence], *, seconds: float | None = None) -> Paths:
-        """The best legal path of each sentence, all in one run, which may take so many seconds."""
+    def threshold_for(
+        self, decoding: Decoding | None = None, threshold: float | NamedThreshold | None = None
+    ) -> float | None:
+        """The threshold of decoding by segments, None for the best path; what is left out is the file's own."""
+        found = resolve_threshold(decoding, threshold, own=(self.decoding, self.segment_threshold))
+        if isinstance(found, str):
+            raise MaskedCRFError(f"an ONNX file's segment_threshold is a number, not {found!r}; ask the model folder")
+        if found is not None:
+            require_threshold(found)
+            if self._scores is None or EMISSIONS not in [node.name for node in self.session.get_outputs()]:
+                raise MaskedCRFError("this file gives no emissions, so no segments by probability; export it again")
+        return found
+
+    def paths(self, sentences: Sequence[Sentence], *, seconds: float | None = None, emissions: bool = False) -> Paths:
+        """The best legal path of each sentence, all in one run, which may take so many seconds; perhaps emissions."""
         arrays = self._features.prepare(sentences)
+        wanted = [*OUTPUTS, EMISSIONS] if emissions else OUTPUTS
         try:
             run = self.session.run if seconds is None else partial(run_within, self.session, seconds=seconds)
-            found = Paths(*run(OUTPUTS, arrays))
+            found = Paths(*run(wanted, arrays))
         except Exception as error:  # onnxruntime's errors have no common base of their own
             told = str(error).splitlines()[0]
             raise OnnxFileError(f"onnxruntime cannot run it ({told}); split the text, or export it again") from error
@@ -171,34 +204,63 @@ class OnnxTagger:
         example = Sentence(("a",))
         found = {node.name for node in self.session.get_inputs()}
         outputs = [node.name for node in self.session.get_outputs()]
-        if found != self._features.prepare([example]).keys() or outputs != OUTPUTS:
+        if found != self._features.prepare([example]).keys() or outputs not in (OUTPUTS, [*OUTPUTS, EMISSIONS]):
             raise OnnxFileError("its inputs and outputs are not those of a maskedcrf model; export it again")
         self.paths([example, Sentence(("a", "b"))], seconds=TRY_SECONDS)
 
-    def _answers(self, numbered: Sequence[Numbered], *, ranked: bool) -> list[Prediction]:
+    def _answers(self, numbered: Sequence[Numbered], *, ranked: bool, threshold: float | None) -> list[Prediction]:
         full = [(number, sentence) for number, sentence in numbered if sentence.tokens]
-        found = iter(self._full_answers(full, ranked=ranked) if full else ())
+        found = iter(self._full_answers(full, ranked=ranked, threshold=threshold) if full else ())
         return [next(found) if sentence.tokens else Prediction(sentence, (), ()) for _, sentence in numbered]
 
-    def _full_answers(self, numbered: Sequence[Numbered], *, ranked: bool) -> Iterator[Prediction]:
+    def _full_answers(
+        self, numbered: Sequence[Numbered], *, ranked: bool, threshold: float | None
+    ) -> Iterator[Prediction]:
         sentences = [sentence for _, sentence in numbered]
-        found = self.paths(sentences)
+        found = self.paths(sentences, emissions=threshold is not None)
         for (place, _), share in zip(numbered, found.log_probability.tolist(), strict=True):
             if share == -np.inf:
                 raise IllegalPathError(f"input {place.text} (counted from 0): no legal path has its length")
-        paths = [row[: len(sentence.tokens)] for sentence, row in zip(sentences, found.tags.tolist(), strict=True)]
-        segments = read_paths(paths, self.tags, self.scheme)
+        best = [row[: len(sentence.tokens)] for sentence, row in zip(sentences, found.tags.tolist(), strict=True)]
+        paths = best if threshold is None else self._by_segments(found, list(map(len, best)), threshold)
+        written = self._written(paths)
+        first = written if paths is best else self._written(best)
         shares = np.exp(found.log_probability, dtype=np.float64).tolist()
-        for sentence, path, row, share in zip(sentences, paths, segments, shares, strict=True):
+        for sentence, (tags, segments), (own, _), share in zip(sentences, written, first, shares, strict=True):
+            yield Prediction(sentence, tags, segments, None, (RankedPath(own, share),) if ranked else ())
+
+    def _by_segments(self, found: Paths, lengths: Sequence[int], threshold: float) -> list[list[int]]:
+        """The tag ids of each row by the probabilities of segments."""
+        from maskedcrf.onnx.segments import EmissionSegments
+
+        assert found.emissions is not None, "asked for where there is a threshold"
+        assert self._scores is not None, "a threshold without them is refused"
+        mask = np.arange(found.tags.shape[1]) < np.array(lengths)[:, None]
+        candidates = EmissionSegments(found.emissions, mask, self._scores, self._constraints, least=threshold)
+        return [row.tags for row in candidates.choose(threshold)]
+
+    @cached_property
+    def _constraints(self) -> Constraints:
+        return Constraints.from_scheme(self.tags, self.scheme)
+
+    def _written(self, paths: Sequence[Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[Segment, ...]]]:
+        """Tags in the output scheme, and segments."""
+        found = []
+        for path, row in zip(paths, read_paths(paths, self.tags, self.scheme), strict=True):
             tags = tuple(self.tags[number] for number in path)
             if self.output_scheme != self.scheme:
                 tags = tuple(encode(row, len(tags), self.output_scheme))
-            ranks = (RankedPath(tags, share),) if ranked else ()
-            yield Prediction(sentence, tags, tuple(row), None, ranks)
+            found.append((tags, tuple(row)))
+        return found
 
 
-def _check(content: bytes, description: Description, path: Path) -> None:
-    """The graph has our operators only, and its rules are those of the tags that the file says it has."""
+def _scores(content: bytes, description: Description, path: Path, *, trusted: bool) -> Scores | None:
+    """The scores of the steps; without trust, of a graph that has our operators only, and the rules of its tags."""
+    if trusted:
+        try:
+            return read_scores(content, states=len(description.tags))
+        except (GraphError, DamagedError):  # somebody's own search for the best path
+            return None
     try:
         scheme, _ = description.schemes()
         rules = Constraints.from_scheme(description.tags, scheme) if description.mask != "off" else None
@@ -207,6 +269,7 @@ def _check(content: bytes, description: Description, path: Path) -> None:
         raise OnnxFileError(f"{path}: {error}") from error
     if description.digest not in (None, digest_rules(description.tags, scores)):
         raise OnnxFileError(f"{path}: its tags are not those it was exported with; export the model again")
+    return scores
 
 
 def _cores() -> int:

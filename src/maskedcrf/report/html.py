@@ -101,10 +101,11 @@ def curves(
     x: str,
     y: str,
     ticks: Sequence[str] = (),
+    mark: int | None = None,
     width: int = 640,
     height: int = 340,
 ) -> str:
-    """Lines over `ticks`, or over 1, 2, 3, ..., as SVG: one colour a series, with axes and a key."""
+    """Lines over `ticks`, or over 1, 2, 3, ..., as SVG: one colour a series, with axes and a key; an upright `mark`."""
     left, bottom, right = 62, 44, 12
     key, top = _key(tuple(series), left=left, width=width)
     values = [value for line in series.values() for value in line]
@@ -129,6 +130,9 @@ def curves(
             f'<text x="{at(step, low)[0]:.1f}" y="{height - bottom + 16}" text-anchor="middle">'
             f"{escape(ticks[step]) if ticks else step + 1}</text>"
         )
+    if mark is not None:
+        across = f"{at(mark, low)[0]:.1f}"
+        parts.append(f'<line x1="{across}" x2="{across}" y1="{top}" y2="{height - bottom}" class="mark"/>')
     for number, (name, line) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
         points = " ".join(f"{across:.1f},{up:.1f}" for across, up in (at(s, v) for s, v in enumerate(line)))
@@ -179,5 +183,5 @@ STYLE = (
     "dl{margin:.2rem 0;display:grid;grid-template-columns:max-content 1fr;gap:.15rem .8rem}dt{color:var(--soft)}"
     "dd{margin:0;overflow-wrap:anywhere}mark{background:#1b7f5c2e;color:inherit;border-radius:.2rem;padding:0 .2rem}"
     "mark.wrong{background:#d33c3c33;outline:1px dashed #d33c3c}mark small{color:var(--soft);font-size:.75rem}"
-    ".curves polyline{fill:none;stroke-width:2.4}"
+    ".curves polyline{fill:none;stroke-width:2.4}.curves .mark{stroke:var(--soft);stroke-dasharray:4 3}"
 )

@@ -122,6 +122,7 @@ class Service:
         """Compile what is compiled on first use, so that no request waits for it."""
         for question in (
             OutputOptions(),
+            OutputOptions(segment_threshold=self.tagger.threshold_for()),
             OutputOptions(probabilities=True, nbest=2),
             OutputOptions(threshold=0.5),
             LatticeQuestion(2),

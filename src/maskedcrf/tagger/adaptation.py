@@ -12,9 +12,11 @@ import torch
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
 from maskedcrf.evaluation.reliability import Reliability, reliability
+from maskedcrf.tagger.decoding import choose_by_counts, count_at_thresholds, keep_choice
 from maskedcrf.tagger.fitting import FOLDS, Fit, Interval, fit_lattice, interval_of
 from maskedcrf.tagger.lattice import Example, Lattice, LatticeScorer, make_batches
 from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.parallel import Batch as EmissionBatch
 from maskedcrf.tagger.parallel import compute_emissions
 from maskedcrf.tagger.predict import MAX_BATCH_SENTENCES, default_forward_tokens
 from maskedcrf.tags.scheme import Scheme
@@ -85,13 +87,17 @@ def fit_examples(tagger: Tagger, examples: Sequence[Example], *, folds: int = FO
     lattice, fit = fit_lattice(tagger.model.crf, examples, folds=folds, seed=seed)
     apply_lattice(tagger.model, lattice)
     _record(tagger, "fit", fit.to_json(), fit.temperature)
+    _choose_decoding(tagger, examples, lattice)
     return fit
 
 
 def calibrate(
     tagger: Tagger, gold: Sequence[Sentence], *, scheme: Scheme, progress: Progress | None = None
 ) -> Calibration:
-    """Divide the lattice by the temperature that makes these sentences' gold likeliest; in place."""
+    """Divide the lattice by the temperature that makes these sentences' gold likeliest, and choose the decoding anew.
+
+    In place. Best paths stay as they are.
+    """
     examples = gold_examples(tagger.model, gold, scheme=scheme, progress=progress)
     if len(examples) < 2:
         raise DataError(f"calibration needs 2 labelled sentences or more, got {len(examples)}")
@@ -107,9 +113,27 @@ def calibrate(
         scorer.reliability([(scorer.base, half) for half in batches], by_half),
         scorer.reliability(crossed, by_half),
     )
-    apply_lattice(tagger.model, scorer.base.divided_by(whole))
+    lattice = scorer.base.divided_by(whole)
+    apply_lattice(tagger.model, lattice)
     _record(tagger, "calibration", found.to_json(), whole)
+    _choose_decoding(tagger, examples, lattice)
     return found
+
+
+def _choose_decoding(tagger: Tagger, examples: Sequence[Example], lattice: Lattice) -> None:
+    """By path or by segments, with the probabilities that the model has now."""
+    if len(examples) < 2:
+        return
+    crf = tagger.model.crf
+    kind, device = crf.transitions.dtype, crf.transitions.device
+    batches = (
+        EmissionBatch(
+            each.indices, (each.emissions * lattice.scale + lattice.bias).to(device, kind), each.mask.to(device)
+        )
+        for each in make_batches(examples)
+    )
+    counts = count_at_thresholds(crf, batches, [tuple(each.gold) for each in examples])
+    keep_choice(tagger, choose_by_counts(counts))
 
 
 def gold_examples(

@@ -65,10 +65,18 @@ def model_card(config: Mapping[str, Any]) -> str:
         data=_data(record["data"]),
         scores=_scores(record["scores"]),
         promise=_promise(record["settings"].get("promise")),
-        settings=json.dumps(_without_promise(record["settings"]), ensure_ascii=False, indent=2),
+        settings=json.dumps(_short(record["settings"]), ensure_ascii=False, indent=2),
         version=config["version"],
         signature=f": `{record['signature']}`" if record["signature"] else "",
     )
+
+
+def _short(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the promise, which has a place of its own, and the curve by which the decoding was chosen."""
+    found = {name: value for name, value in settings.items() if name != "promise"}
+    if isinstance(choice := found.get("decoding_choice"), Mapping):
+        found["decoding_choice"] = {name: value for name, value in choice.items() if name != "curve"}
+    return found
 
 
 def _decoding(config: Mapping[str, Any]) -> str:
@@ -83,10 +91,6 @@ def _promise(promise: Mapping[str, Any] | None) -> str:
     if not isinstance(promise, Mapping) or "sentence" not in promise:
         return ""
     return f"\n## Promised miss rate\n{promise['sentence']}\nThreshold {promise['threshold']:.3g}.\n"
-
-
-def _without_promise(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in settings.items() if key != "promise"}
 
 
 def _data(parts: Mapping[str, Any]) -> str:

@@ -32,8 +32,8 @@ from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.files import atomic_file
 from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently, read_plain_file
 from maskedcrf.tagger.card import model_card
-from maskedcrf.tagger.decoding import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.weights import (
     building_at_most,
     check_header,

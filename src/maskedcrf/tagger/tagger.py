@@ -16,13 +16,13 @@ from maskedcrf.data.tokenizers import Tokenizer
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.tagger import adaptation, folder, predict
 from maskedcrf.tagger.adaptation import Calibration, Progress
-from maskedcrf.tagger.decoding import DEFAULT_THRESHOLD, Decoding, DecodingChoice, choose_decoding
+from maskedcrf.tagger.decoding import DecodingChoice, choose_decoding, find_threshold, keep_choice
 from maskedcrf.tagger.device import choose_device
 from maskedcrf.tagger.fitting import FOLDS, Fit
 from maskedcrf.tagger.fixed_tags import FixedTags, with_fixed_tags
 from maskedcrf.tagger.folder import TrainingRecord
 from maskedcrf.tagger.model import TaggerModel
-from maskedcrf.tagger.options import PredictOptions
+from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding, NamedThreshold, PredictOptions
 from maskedcrf.tagger.predict import OutputOptions
 from maskedcrf.tagger.prediction import Prediction
 from maskedcrf.tagger.scores import Scores, score
@@ -55,9 +55,8 @@ class Tagger:
         self.history: list[dict[str, Any]] = []
         """Of a tagger just trained, one entry an epoch: loss, dev scores; saved as `metrics.jsonl`."""
         self.decoding: Decoding = "path"
-        """"path" or "segments": how `predict` and `evaluate` decode unless they are told; saved with the model."""
+        """How it decodes unless it is told; this and the threshold of "segments" are saved with the model."""
         self.segment_threshold = DEFAULT_THRESHOLD
-        """Of decoding by segments; saved with the model, see `choose_decoding`."""
 
     @classmethod
     def train(
@@ -175,7 +174,8 @@ class Tagger:
         nbest: int = 0,
         threshold: float | None = None,
         decoding: Decoding | None = None,
-        segment_threshold: float | None = None,
+        segment_threshold: float | NamedThreshold | None = None,
+        beta: float = 1.0,
         fixed: FixedTags | Iterable[FixedTags | None] | None = None,
         gazetteer: Mapping[str, str] | None = None,
         forward_tokens: int | None = None,
@@ -190,7 +190,9 @@ class Tagger:
             threshold: list all entities with at least this probability, which may overlap; tags stay as they are.
             decoding: "path" for the best path, "segments" for the disjoint entities that maximise the sum of
                 (probability - threshold); the tagger's own `decoding` if left out.
-            segment_threshold: of decoding by segments; the tagger's own if left out.
+            segment_threshold: of decoding by segments, a number, "f1" for the one chosen on labelled sentences, or
+                "expected" for the best by the model's own account of these texts; the tagger's own if left out.
+            beta: of "expected": recall counts so many times as much as precision.
             fixed: one entry per text, None or the tags you know: {token position: tag or tags}. With a single string,
                 `predict` takes that entry alone.
             gazetteer: names and their types, {"New York": "LOC"}: every occurrence of a name gets its type.
@@ -198,30 +200,22 @@ class Tagger:
                 does not depend on it.
         """
         require_list_of_texts(texts)
-        question = OutputOptions(
-            probabilities=probabilities,
-            nbest=nbest,
-            threshold=threshold,
-            segment_threshold=self.threshold_for(decoding, segment_threshold),
-            output_scheme=self.output_scheme if self.output_scheme != self.scheme else None,
-        )
         in_context = with_context(texts, self._context)
-        sentences = (
+        sentences: Iterable[Sentence] = (
             (to_sentence(text, self.tokenizer) for text in in_context)
             if fixed is None and not gazetteer
             else with_fixed_tags(in_context, fixed, gazetteer, self.model.crf.constraints, self.tokenizer)
         )
+        if segment_threshold == "expected":
+            sentences = list(sentences)
+        own = find_threshold(self, sentences, decoding, segment_threshold, beta)
+        other_scheme = self.output_scheme if self.output_scheme != self.scheme else None
+        question = OutputOptions(probabilities, nbest, threshold, segment_threshold=own, output_scheme=other_scheme)
         return predict.stream(self.model, sentences, question=question, forward_tokens=forward_tokens)
 
     def threshold_for(self, decoding: Decoding | None = None, segment_threshold: float | None = None) -> float | None:
         """The threshold of decoding by segments, None for the best path; what is left out is the tagger's own."""
-        decoding = decoding or self.decoding
-        validation.one_of(decoding, "decoding", Decoding)
-        if decoding == "path":
-            if segment_threshold is not None:
-                raise MaskedCRFError("segment_threshold belongs to decoding='segments'; the best path has none")
-            return None
-        return self.segment_threshold if segment_threshold is None else segment_threshold
+        return find_threshold(self, (), decoding, segment_threshold)
 
     @property
     def _context(self) -> int:
@@ -241,7 +235,8 @@ class Tagger:
         *,
         scheme: str | Scheme | None = None,
         decoding: Decoding | None = None,
-        segment_threshold: float | None = None,
+        segment_threshold: float | NamedThreshold | None = None,
+        beta: float = 1.0,
     ) -> Scores:
         """Scores against gold tags, under retain and discard.
 
@@ -250,22 +245,22 @@ class Tagger:
                 those the tagger was trained on.
             scheme: that of the gold; the one the tagger answers in if left out.
             decoding: "path" or "segments"; the tagger's own if left out.
-            segment_threshold: of decoding by segments; the tagger's own if left out.
+            segment_threshold, beta: of decoding by segments, as in `stream`; the tagger's own if left out.
         """
-        threshold = self.threshold_for(decoding, segment_threshold)
-        gold_scheme = self._gold_scheme(scheme)
-        return score(self.model, self.read_gold(data, scheme), gold_scheme=gold_scheme, segment_threshold=threshold)
+        sentences = self.read_gold(data, scheme)
+        threshold = find_threshold(self, sentences, decoding, segment_threshold, beta)
+        return score(self.model, sentences, gold_scheme=self._gold_scheme(scheme), segment_threshold=threshold)
 
-    def choose_decoding(self, gold: LabelledData, *, scheme: str | Scheme | None = None) -> DecodingChoice:
+    def choose_decoding(
+        self, gold: LabelledData, *, scheme: str | Scheme | None = None, beta: float = 1.0
+    ) -> DecodingChoice:
         """Decode by path or by segments, whichever has the higher F1 on labelled sentences; in place.
 
-        Give sentences that the tagger was not trained on, such as dev. Print what comes back for the two scores.
+        Give sentences that the tagger was not trained on. Recall counts `beta` times as much. Print what comes back.
         """
-        sentences, gold_scheme = self.read_gold(gold, scheme), self._gold_scheme(scheme)
-        choice = choose_decoding(self.model, sentences, gold_scheme=gold_scheme)
-        self.decoding, self.segment_threshold = choice.decoding, choice.threshold
-        settings = {**self.record.settings, "decoding": choice.to_json()}
-        self.record = self.record.model_copy(update={"settings": settings})
+        sentences = self.read_gold(gold, scheme)
+        choice = choose_decoding(self.model, sentences, gold_scheme=self._gold_scheme(scheme), beta=beta)
+        keep_choice(self, choice)
         return choice
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> Path:
@@ -329,7 +324,7 @@ class Tagger:
         """Fit transitions to labelled sentences, the encoder frozen: seconds for some thousand of them; in place.
 
         The recipe with the best F1 by cross-validation is taken, and "mask only" is among them. One temperature over
-        the whole lattice comes last. Print what comes back for the table of recipes.
+        the whole lattice comes last, then the decoding is chosen anew. Print what comes back for the table of recipes.
 
         Args:
             gold: a file, or sentences with tags; 300 to 3,000 are plenty.
@@ -344,7 +339,7 @@ class Tagger:
         )
 
     def calibrate(self, gold: LabelledData, *, scheme: str | Scheme | None = None) -> Calibration:
-        """Make probabilities hold: one temperature over the lattice, which changes no best path; in place."""
+        """One temperature over the lattice, which changes no best path; the decoding is chosen anew. In place."""
         return adaptation.calibrate(self, self.read_gold(gold, scheme), scheme=self._gold_scheme(scheme))
 
     def promise(

@@ -22,6 +22,7 @@ from maskedcrf.tags.constraints import MaskMode
 from maskedcrf.tags.scheme import Scheme
 
 Precision = Literal["auto", "float32", "bf16", "fp16"]
+DecodingSetting = Literal["auto", "path", "segments"]
 Schedule = Literal["linear", "constant"]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -162,6 +163,11 @@ class Settings(_Frozen):
     """Share of train kept for dev where no dev is given; 0 for none."""
     split_seed: int = Field(default=0, ge=0)
     """Seed of that split, apart from `seed` so that several seeds train on the same sentences."""
+
+    decoding: DecodingSetting = "auto"
+    """How the tagger decodes: best `path`, or `segments` by probability; `auto` is what scores higher on dev."""
+    beta: float = Field(default=1.0, gt=0, le=100)
+    """In that choice and in that of the threshold, recall counts so many times as much as precision."""
 
     seed: int = Field(default=1, ge=0, lt=1 << 32)
     """Of weights, order and dropout: on a CPU the same seed gives the same bytes."""

@@ -11,7 +11,7 @@ from maskedcrf.data.gold import Policy
 from maskedcrf.data.labelled import DataDict
 from maskedcrf.encoders.config import EncoderConfig, Head
 from maskedcrf.tags.constraints import MaskMode
-from maskedcrf.training.settings import DataSettings, OptimSettings, Precision, Schedule
+from maskedcrf.training.settings import DataSettings, DecodingSetting, OptimSettings, Precision, Schedule
 
 
 class EncoderDict(TypedDict, total=False):
@@ -69,6 +69,8 @@ class SettingsDict(TypedDict, total=False):
     ema_decay: float | None
     dev_fraction: float
     split_seed: int
+    decoding: DecodingSetting
+    beta: float
     seed: int
     device: str
     precision: Precision

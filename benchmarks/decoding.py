@@ -1,0 +1,70 @@
+"""What decoding by segments costs from end to end: a tagger with a transformer tags texts both ways.
+
+    python -m benchmarks.decoding ENCODER          # a folder of a Hugging Face encoder
+
+The tagger is trained on a part of the built-in corpus first, so that its probabilities are those of a tagger. Both
+decodings run in turns, after a first one each that is not counted; the ratio is that of the minima. Prints a line,
+writes benchmarks/results/decoding.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from maskedcrf.data.demo_corpus import demo_corpus
+from maskedcrf.evaluation.compare import signature
+from maskedcrf.tagger import Tagger
+
+RESULTS = Path(__file__).parent / "results" / "decoding.json"
+TARGET = 1.1
+"""Times what the path takes."""
+
+
+def main() -> None:
+    """Train, measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("encoder", help="folder of a Hugging Face encoder")
+    parser.add_argument("--train", type=int, default=400, help="sentences to train on")
+    parser.add_argument("--sentences", type=int, default=400, help="sentences to tag")
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    corpus = demo_corpus()
+    settings = {"encoder": {"transformer": options.encoder}, "epochs": 2, "decoding": "path", "device": "cpu"}
+    tagger = Tagger.train(corpus.train[: options.train], corpus.dev[:50], progress=False, **settings)  # type: ignore[arg-type]
+    tokens = [sentence.tokens for sentence in corpus.test[: options.sentences]]
+    ways = {
+        "path": partial(tagger.predict, tokens, decoding="path"),
+        "segments": partial(tagger.predict, tokens, decoding="segments"),
+    }
+    answers = {name: run() for name, run in ways.items()}
+    best = dict.fromkeys(ways, float("inf"))
+    for _ in range(options.rounds):
+        for name, run in ways.items():
+            started = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - started)
+    made = {"encoder": Path(options.encoder).name, "threads": torch.get_num_threads(), "device": platform.machine()}
+    found = {
+        "seconds": {name: round(value, 4) for name, value in best.items()},
+        "ratio": round(best["segments"] / best["path"], 3),
+        "target": TARGET,
+        "sentences": len(tokens),
+        "tokens": sum(map(len, tokens)),
+        "entities": {name: sum(len(each.entities) for each in rows) for name, rows in answers.items()},
+        "load": [round(value, 1) for value in os.getloadavg()],
+        "signature": signature(corpus="demo/test", scheme="BIO", **made, torch=torch.__version__),
+    }
+    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    print(f"segments take {found['ratio']} times as long as the path; {found['seconds']}, target {TARGET}")
+
+
+if __name__ == "__main__":
+    main()

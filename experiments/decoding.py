@@ -1,0 +1,95 @@
+"""Best path or probable segments: the models of the trial decoded both ways, from the weights that were kept.
+
+python -m experiments.decoding --corpora DIR --weights DIR
+
+measures what its results lack of the models that the trial's tables take (each head at its best rate, with masked
+decoding), one JSON line a model. Nothing is trained. `make paper` then shows it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from experiments import train
+from experiments.choice import Trial
+from experiments.command import command, folder, parser_for
+from experiments.decoded import FOLDER, Model, models, read_lines
+from experiments.measure import Split, errors, pack
+from experiments.result_files import RESULTS, append_line, read_results
+from experiments.trainings import CORPORA
+from maskedcrf import Tagger, __version__
+from maskedcrf.evaluation.compare import f1_scores, signature
+from maskedcrf.tagger.decoding import THRESHOLDS, choose_by_counts, count_at_thresholds, expected_threshold
+from maskedcrf.tagger.options import DEFAULT_THRESHOLD
+from maskedcrf.tagger.parallel import compute_emissions
+from maskedcrf.tags.scheme import Scheme
+from maskedcrf.tags.segments import read_batch
+
+
+def measure(model: Model, corpora: str, weights: Path) -> dict[str, Any]:
+    """A model's line: what dev chose, and the counts of test decoded in each way."""
+    made = model.training["training"]
+    corpus, sizes = train.read_corpus(made["corpus"], corpora), CORPORA[made["corpus"]]
+    tagger = Tagger.load(weights / model.name, device="cpu")
+    dev, test = Split(train.drawn(corpus.dev, sizes.dev), corpus.scheme), Split(corpus.test, corpus.scheme)
+    choice, counts = choose_by_counts(_counts(tagger, dev)), _counts(tagger, test)
+    expected = expected_threshold(tagger.model, test.sentences)
+    thresholds = {"dev": choice.threshold, "half": DEFAULT_THRESHOLD, "expected": expected}
+    ways = {"path": counts[:, 0]} | {way: counts[:, 1 + THRESHOLDS.index(at)] for way, at in thresholds.items()}
+    made_with = {"encoder": made["encoder"], "row": model.row, "crf_rate": made["crf_rate"], "seeds": made["seed"]}
+    return {
+        "name": model.name,
+        "row": model.row,
+        "training": made,
+        "signature": signature(corpus=f"{made['corpus']}/test", scheme="BIO", **made_with, torch=torch.__version__),
+        "version": __version__,
+        "dev": choice.to_json(),
+        "thresholds": thresholds,
+        "gold": pack(counts[:, 0, 2:]),
+        "test": {way: _as_dict(each) for way, each in ways.items()},
+        "curve": np.round(f1_scores(counts.sum(0))[1:], 3).tolist(),
+    }
+
+
+def _as_dict(counts: np.ndarray) -> dict[str, Any]:
+    return {"f1": float(f1_scores(counts.sum(0))), "errors": pack(errors(counts))}
+
+
+def _counts(tagger: Tagger, split: Split) -> np.ndarray:
+    """(N, 1 + thresholds, 3): by the path, and by segments at each threshold."""
+    gold = read_batch(split.gold, Scheme.get(split.scheme))
+    with compute_emissions(tagger.model, split.sentences, size=64, tokens=8192) as batches:
+        return count_at_thresholds(tagger.model.crf, batches, gold)
+
+
+@command
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = parser_for(__doc__, "corpora")
+    parser.add_argument("--weights", type=folder, required=True, help="folder that `experiments.run --weights` filled")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the trial's results")
+    options = parser.parse_args(given)
+    weights, target = Path(options.weights), options.results / FOLDER
+    known = read_lines(options.results)
+    wanted = [model for model in models(Trial(read_results(options.results))) if model.name not in known]
+    torch.set_num_threads(1)
+    lacking = [model for model in wanted if not (weights / model.name).is_dir()]
+    for model in wanted:
+        if model not in lacking:
+            line = measure(model, options.corpora, weights)
+            append_line(line, target / line["training"]["corpus"] / f"{line['training']['encoder']}.jsonl")
+            scores = "  ".join(f"{way} {found['f1']:.2f}" for way, found in line["test"].items())
+            print(f"{model.name}: {scores}", file=sys.stderr, flush=True)
+    if lacking:
+        print(f"no weights of {len(lacking)} models, such as {lacking[0].name}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
