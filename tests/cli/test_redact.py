@@ -145,6 +145,21 @@ def test_columns_come_from_standard_input_and_other_columns_too(model, capsys, m
     assert capsys.readouterr().err.startswith("maskedcrf: <stdin>:2: 1 column where the file has 2")
 
 
+def test_cells_of_which_only_the_first_character_is_read_are_hidden_whole(model, tmp_path):
+    tagger = Tagger.load(model)
+    settings = {**tagger.record.settings, "data": {**tagger.record.settings["data"], "first_character": True}}
+    tagger.record = tagger.record.model_copy(update={"settings": settings})
+    tagger.save(tmp_path / "model")
+    (tmp_path / "in.conll").write_text("\u53e30 O\n\u81541 O\n")
+    command = ["redact", str(tmp_path / "model"), str(tmp_path / "in.conll"), "-o", str(tmp_path / "out")]
+    assert (
+        main([*command, "--threshold", "0", "--types", "PER", "--ledger", str(tmp_path / "book"), "--ledger-text"]) == 0
+    )
+    assert (tmp_path / "out").read_text() == "[PER] O\n[PER] O\n"
+    entries = [json.loads(line) for line in (tmp_path / "book").read_text().splitlines()]
+    assert " ".join(each["text"] for each in entries) == "\u53e30 \u81541"
+
+
 def test_several_files_and_gzip_go_into_a_folder(model, tmp_path):
     (tmp_path / "a.txt").write_text("ann flew to oslo .\n")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"eve left\n"))

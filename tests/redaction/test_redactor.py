@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -132,6 +132,12 @@ def test_everything_is_hidden_at_no_threshold_and_texts_may_be_empty(trained) ->
 def test_what_cannot_be_done_is_refused(tagger, texts, options, message) -> None:
     with pytest.raises(MaskedCRFError, match=message):
         tagger.redact(texts, **options)
+
+
+def test_texts_without_end_are_redacted_as_they_come(trained) -> None:
+    redactor = Redactor(trained, threshold=0.2, replace="name")
+    few = list(islice(redactor.texts(cycle(["ann left", "", "bob lee hired acme"])), 7))
+    assert [each.text for each in few[:3]] == [each.text for each in few[3:6]]
 
 
 def test_a_function_must_give_text_and_texts_must_be_a_list(trained) -> None:
