@@ -253,6 +253,41 @@ def test_what_rules_find_is_hidden_with_its_type_and_its_source(trained) -> None
     assert Redactor(trained, threshold=1.0, rules=Rules()).text(text).text == text
 
 
+PIECES = [
+    "ann",
+    "ann@example.org",
+    "10.0.0.1",
+    "zzz",
+    " ",
+    "\n",
+    "\t",
+    "\0",
+    "\r\n",
+    "e\u0301",
+    "\U0001f469\u200d\U0001f467",
+    "中国",
+    "\u05e9",
+    "@",
+    ".",
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=4), max_size=10).map("".join), st.sampled_from([0.2, 1.0]))
+def test_texts_keep_all_but_what_the_model_and_the_rules_hide(trained, text, threshold) -> None:
+    rules = Rules((BUILTIN["email"], BUILTIN["ipv4"]), (Dictionary("d", "LOC", ("zzz", "中国")),))
+    answer = Redactor(trained, threshold=threshold, rules=rules, replace="blank").text(text)
+    expected, end = list(text), 0
+    for each in answer.hidden:
+        assert end <= each.start < each.end <= len(text)
+        expected[each.start : each.end] = " " * (each.end - each.start)
+        end = each.end
+    assert answer.text == "".join(expected)
+    for own in rules.patterns:
+        for start, end_of_match, _ in own.find(text):
+            assert answer.text[start:end_of_match].strip() == ""
+
+
 def test_a_model_and_a_rule_that_share_a_segment_are_both_its_source(trained) -> None:
     rules = Rules((), (Dictionary("d", "PER", ("bob",)),))
     answer = Redactor(trained, threshold=0.3, types=["PER"], rules=rules).text("bob lee flew to oslo .")

@@ -57,10 +57,18 @@ class Pattern:
         """Matches from left to right, without overlap; after one that fails its check, from the next character on."""
         start = 0
         while found := self._search(text, start):
-            right = found.group() != "" and (self.check is None or self.check(found.group()))
+            right = found.group() != "" and (self.check is None or self._passes(self.check, found.group()))
             if right:
                 yield Match(found.start(), found.end(), self.type)
             start = found.end() if right else found.start() + 1
+
+    def _passes(self, check: Callable[[str], bool], text: str) -> bool:
+        try:
+            return bool(check(text))
+        except Exception as error:  # the message may hold the text that was found
+            raise MaskedCRFError(
+                f"pattern {self.name!r}: its check fails with {type(error).__name__}; let it return True or False"
+            ) from error
 
     def _search(self, text: str, start: int) -> Any:
         try:
@@ -95,7 +103,7 @@ IBAN_LENGTHS = {
 _LETTER = r"\p{Latin}\p{Greek}\p{Cyrillic}"
 _GAP = r"[ \u00a0\u2011-]"
 _IBAN = "|".join(
-    rf"(?:{countries.replace(' ', '|')}){_GAP}?[0-9]{{2}}(?:{_GAP}?[A-Z0-9]){{{length - 4}}}"
+    rf"(?i:{countries.replace(' ', '|')}){_GAP}?[0-9]{{2}}(?:{_GAP}?[A-Za-z0-9]){{{length - 4}}}"
     for length, countries in IBAN_LENGTHS.items()
 )
 _IPV4 = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
@@ -138,9 +146,14 @@ _TABLE: tuple[tuple[str, str, str, Callable[[str], bool] | None], ...] = (
         r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]{0,40}(?:[0-9A-Fa-f]|::)(?![A-Za-z0-9_])",
         checks.is_ipv6,
     ),
-    ("phone", "PHONE", rf"(?<![A-Za-z0-9_+]|[0-9][.,/-])(?:{'|'.join(_PHONES)})(?![A-Za-z0-9])", checks.is_phone),
-    ("iban", "IBAN", rf"(?ai)(?<![A-Z0-9])(?:{_IBAN})(?![A-Z0-9])", checks.is_iban),
-    ("card", "CARD", rf"(?<![A-Za-z0-9]|[0-9][.,-])(?:{'|'.join(_CARDS)})(?![A-Za-z0-9])", checks.is_card),
+    (
+        "phone",
+        "PHONE",
+        rf"(?=[+(0-9])(?<![A-Za-z0-9_+]|[0-9][.,/-])(?:{'|'.join(_PHONES)})(?![A-Za-z0-9])",
+        checks.is_phone,
+    ),
+    ("iban", "IBAN", rf"(?<![A-Za-z0-9])(?=[A-Za-z]{{2}}{_GAP}?[0-9])(?:{_IBAN})(?![A-Za-z0-9])", checks.is_iban),
+    ("card", "CARD", rf"(?=[0-9])(?<![A-Za-z0-9]|[0-9][.,-])(?:{'|'.join(_CARDS)})(?![A-Za-z0-9])", checks.is_card),
     (
         "us-ssn",
         "ID",
@@ -218,8 +231,10 @@ def _check(name: object, where: str) -> Callable[[str], bool] | None:
         raise MaskedCRFError(f"{where}: unknown check {name!r:.60}; known are {', '.join(CHECKS)} and module:function")
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise MaskedCRFError(f"{where}: check {name}: {error}; give the module's import path") from error
+    except Exception as error:  # whatever the module does when it is imported
+        raise MaskedCRFError(
+            f"{where}: check {name}: {type(error).__name__} ({str(error)[:200]}); give the module's import path"
+        ) from error
     if not callable(found):
         raise MaskedCRFError(f"{where}: check {name} is not a function")
     return found  # type: ignore[no-any-return]
