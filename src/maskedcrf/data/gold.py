@@ -4,7 +4,7 @@
 >>> kept[0].tags
 ('O', 'B-LOC')
 >>> report.places
-(Place(where='train.conll:8', previous='O', tag='I-LOC'),)
+(IllegalStep(where='train.conll:8', previous='O', tag='I-LOC'),)
 """
 
 from __future__ import annotations
