@@ -8,8 +8,9 @@ Tagger does, and both files tag every text alone as they do in a batch.
     python benchmarks/predict.py                     # random weights: anyone can run it
     python benchmarks/predict.py --tagger FOLDER     # a tagger with a BERT encoder
     python benchmarks/predict.py --tagger FOLDER --gold test.conll     # and what 8 bits do to its F1
+    python benchmarks/predict.py --classifier FOLDER     # a Hugging Face token classifier, adopted and as it is
 
-Prints a table, writes benchmarks/results/predict.json. A few minutes on two cores.
+Prints a table and writes benchmarks/results/predict.json, or with --classifier predict-adopted.json. Takes minutes.
 """
 
 from __future__ import annotations
@@ -68,7 +69,8 @@ def main() -> None:
     options = _options()
     texts = list(realistic_texts(options.texts))
     with tempfile.TemporaryDirectory() as folder:
-        tagger = Tagger.load(options.tagger) if options.tagger else random_tagger(Path(folder))
+        given = options.classifier or options.tagger
+        tagger = Tagger.load(given) if given else random_tagger(Path(folder))
         files = {"onnx": Path(folder, "a.onnx"), "onnx int8": Path(folder, "b.onnx")}
         for name, path in files.items():
             export(tagger, path, int8=name.endswith("int8"))
@@ -79,7 +81,8 @@ def main() -> None:
         scores = (
             {name: vars(compare_with_export(tagger, each, gold)) for name, each in exported.items()} if gold else None
         )
-        pipeline, rows = pipeline_of(tagger), []
+        pipeline = plain_pipeline(options.classifier) if options.classifier else pipeline_of(tagger)
+        rows = list[dict[str, Any]]()
         for threads in options.threads:
             torch.set_num_threads(threads)
             exported = {name: OnnxTagger.load(path, threads=threads) for name, path in files.items()}
@@ -93,7 +96,7 @@ def main() -> None:
         "signature": signature(
             benchmark="predict",
             encoder="6 layers, 384 wide",
-            weights="trained" if options.tagger else "random",
+            weights=weights_of(options),
             texts=len(texts),
             rounds=options.rounds,
             time="interleaved minima",
@@ -108,17 +111,26 @@ def main() -> None:
         "rows": rows,
     }
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(answer, indent=2) + "\n")
+    results = RESULTS.with_name("predict-adopted.json") if options.classifier else RESULTS
+    results.write_text(json.dumps(answer, indent=2) + "\n")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Tagging speed against a transformers pipeline.")
     parser.add_argument("--tagger", help="model folder with a BERT encoder; random weights if left out")
+    parser.add_argument("--classifier", help="folder of a Hugging Face token classifier, in place of a tagger")
     parser.add_argument("--gold", nargs="*", default=[], help="labelled files to score the tagger and its files on")
     parser.add_argument("--texts", type=int, default=240)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
     return parser.parse_args()
+
+
+def weights_of(options: argparse.Namespace) -> str:
+    """What the signature says of the weights."""
+    if options.classifier:
+        return "a token classifier's, adopted"
+    return "trained" if options.tagger else "random"
 
 
 def realistic_texts(size: int) -> Iterator[str]:
@@ -175,6 +187,11 @@ def pipeline_of(tagger: Tagger) -> Any:
     return transformers.pipeline(
         "token-classification", model=model, tokenizer=fast_tokenizer(part.words.tokenizer), device="cpu"
     )
+
+
+def plain_pipeline(folder: str) -> Any:
+    """What people have: the pipeline of transformers on their classifier, all at its defaults."""
+    return transformers.pipeline("token-classification", model=folder, device="cpu")
 
 
 def agreement(tagger: Tagger, exported: dict[str, OnnxTagger], texts: list[str]) -> dict[str, int]:
