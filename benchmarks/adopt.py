@@ -79,8 +79,8 @@ def _keep(part: str, row: dict[str, Any]) -> None:
 
 
 def _signature(part: str, row: dict[str, Any]) -> str:
-    asked = ("tagger", "corpus", "decoding", "train", "epochs", "seed", "fitted_on")
-    return signature(benchmark=f"adopt-{part}", **{name: row.get(name) for name in asked}, scheme="BIO", f1="strict")
+    names = ("tagger", "corpus", "decoding", "train", "epochs", "seed", "fitted_on")
+    return signature(benchmark=f"adopt-{part}", **{name: row.get(name) for name in names}, scheme="BIO", f1="strict")
 
 
 def rampart(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -62,9 +62,9 @@ def _lac(rows: dict[str, Row]) -> list[str]:
 
 def _trained(title: str, softmax: Sequence[Row], mcrf: Sequence[Row]) -> str:
     first = softmax[0]
-    told = title.format(train=first["train"], test=_size(first), fitted_on=first["fitted_on"])
+    filled = title.format(train=first["train"], test=_size(first), fitted_on=first["fitted_on"])
     scratch = f"{mean(each['f1'] for each in mcrf):.1f} ({_seeds(mcrf)})" if mcrf else "-"
-    return _line(f"{told} ({_seeds(softmax)})", softmax, scratch)
+    return _line(f"{filled} ({_seeds(softmax)})", softmax, scratch)
 
 
 def _line(title: str, rows: Sequence[Row], scratch: str) -> str:

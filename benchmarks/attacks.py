@@ -105,7 +105,7 @@ def main() -> None:
 def serving(model: Path, log: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """Port and process of `maskedcrf serve` on this model, which writes what it says into the log."""
     command = [sys.executable, "-m", "maskedcrf", "serve", str(model), "--port", "0", "--log"]
-    with log.open("wb") as said, subprocess.Popen(command, stdout=said, stderr=said) as process:
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             while not (found := re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text())):
                 if process.poll() is not None:
@@ -129,7 +129,7 @@ async def attack_all(port: int, cases: Sequence[Attack]) -> list[Outcome]:
 
 async def run_attack(port: int, attack: Attack) -> Outcome:
     """Send what is to be sent, and read until the server closes the connection."""
-    begun = time.monotonic()
+    start = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     reading = asyncio.create_task(_read_all(reader))
     with suppress(ConnectionError):
@@ -151,7 +151,7 @@ async def run_attack(port: int, attack: Attack) -> Outcome:
     answer = reading.result() if ended else b""
     writer.transport.abort()
     statuses = () if attack.ending == "reset" else tuple(int(status) for status in STATUS.findall(answer))
-    return Outcome(attack, statuses, time.monotonic() - begun, ended)
+    return Outcome(attack, statuses, time.monotonic() - start, ended)
 
 
 async def _read_all(reader: asyncio.StreamReader) -> bytes:

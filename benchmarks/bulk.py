@@ -100,7 +100,7 @@ def measure(folder: Path, name: str, workers: int) -> dict[str, Any]:
     """One run: its speed after the first piece, and the most memory that it took."""
     output = Path(tempfile.mkdtemp(dir=folder))
     cluster = Cluster(workers=workers, device="cpu", store=STORE, temp_dir=folder / "ray")
-    begun = time.perf_counter()
+    origin = time.perf_counter()
     with Watch(folder / "ray") as watch:
         marks = [
             (time.perf_counter(), progress.sentences)
@@ -108,7 +108,7 @@ def measure(folder: Path, name: str, workers: int) -> dict[str, Any]:
                 folder / "model", [folder / name], output=output, cluster=cluster, options=Options()
             )
         ]
-    whole = time.perf_counter() - begun
+    whole = time.perf_counter() - origin
     pieces = marks[:-1]  # the last is said after Ray has stopped
     (start, before), (end, after) = pieces[0], pieces[-1]
     if tally_of(output / name) != after:

@@ -192,9 +192,9 @@ def minima(jobs: dict[str, Callable[[], object]], *, repeats: int) -> tuple[dict
     answers = {}
     for _ in range(repeats):
         for name, job in jobs.items():
-            begun = processor_time()
+            start = processor_time()
             answers[name] = job()
-            best[name] = min(best[name], processor_time() - begun)
+            best[name] = min(best[name], processor_time() - start)
     return best, answers
 
 

@@ -238,10 +238,10 @@ def measure(timed: dict[tuple[str, str], Run], rounds: int) -> dict[str, dict[tu
     least = {name: dict.fromkeys(timed, float("inf")) for name in clocks}
     for _ in range(rounds):
         for key, run in timed.items():
-            begun = {name: clock() for name, clock in clocks.items()}
+            start = {name: clock() for name, clock in clocks.items()}
             run()
             for name, clock in clocks.items():
-                least[name][key] = min(least[name][key], clock() - begun[name])
+                least[name][key] = min(least[name][key], clock() - start[name])
     return least
 
 

@@ -30,12 +30,12 @@ def table() -> str:
         lines += [_line(f"{place}: {title}", row, ours) for row, title in _rows(record)]
         times = [row["times_best_peer"][ours] for row in record["shapes"] if row["work"] == "step"]
         ranges.append(f"{min(times):.1f} to {max(times):.0f} times as long on {place}")
-    told = (
+    sentence = (
         "Sentences x tokens x tags, ragged, in float32; ours masked, theirs not. For loss and gradients, over all\n"
         f"shapes, the fastest other library takes {', '.join(ranges)}.\n"
         "[All shapes, peers and versions](docs/benchmarks/index.md); `make bench` measures again."
     )
-    return "\n".join([*lines, "", told])
+    return "\n".join([*lines, "", sentence])
 
 
 def _place(signature: dict[str, Any]) -> str:

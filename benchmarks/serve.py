@@ -189,17 +189,17 @@ async def load(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for number in numbers:
             place = number % len(texts)
-            begun = time.perf_counter()
+            start = time.perf_counter()
             status, body = await ask(reader, writer, {"text": texts[place]})
-            seconds.append(time.perf_counter() - begun)
+            seconds.append(time.perf_counter() - start)
             if status != 200 or json.loads(body)["tags"] != expected[place]:
                 raise SystemExit(f"request {number}: status {status}, {body[:200]!r}")
         writer.close()
         await writer.wait_closed()
 
-    begun = time.perf_counter()
+    start = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(clients)))
-    took = time.perf_counter() - begun
+    took = time.perf_counter() - start
     cuts = quantiles(seconds, n=100)
     latency = {f"p{share}_ms": round(1000 * cuts[share - 1], 2) for share in (50, 95, 99)}
     return {"requests": requests, "errors": 0, "sentences_per_s": round(requests / took, 1), **latency}

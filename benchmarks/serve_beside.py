@@ -59,7 +59,7 @@ def main() -> None:
         expected = answers(model, texts)
         servers = {"old": stack.enter_context(serving(old, model)), "new": stack.enter_context(serving(HERE, model))}
         for number, clients in product(range(rounds), CLIENTS):
-            for name, row in one_round(servers, texts, expected, clients=clients, turned=number % 2 == 1).items():
+            for name, row in one_round(servers, texts, expected, clients=clients, reverse=number % 2 == 1).items():
                 found.setdefault((name, clients), []).append(row)
     best = {
         case: {key: pick(row[key] for row in rows) for key, pick in BEST.items() if key in rows[0]}
@@ -87,11 +87,11 @@ def main() -> None:
 
 
 def one_round(
-    servers: dict[str, Server], texts: list[str], expected: list[list[str]], *, clients: int, turned: bool
+    servers: dict[str, Server], texts: list[str], expected: list[list[str]], *, clients: int, reverse: bool
 ) -> dict[str, dict[str, float]]:
     """Figures of each server in one round."""
     count = REQUESTS[clients]
-    order = list(servers)[::-1] if turned else list(servers)
+    order = list(servers)[::-1] if reverse else list(servers)
     before = {name: used(process) for name, (_, process) in servers.items()}
     if clients == 1:
         rows = asyncio.run(in_turns([(name, servers[name][0]) for name in order], texts, expected, count))
@@ -113,9 +113,9 @@ async def in_turns(
     for number in range(requests):
         place = number % len(texts)
         for name, (reader, writer) in connections.items():
-            begun = time.perf_counter()
+            start = time.perf_counter()
             status, body = await ask(reader, writer, {"text": texts[place]})
-            seconds[name].append(time.perf_counter() - begun)
+            seconds[name].append(time.perf_counter() - start)
             if status != 200 or json.loads(body)["tags"] != expected[place]:
                 raise SystemExit(f"request {number}: status {status}, {body[:200]!r}")
     for _, writer in connections.values():

@@ -90,11 +90,11 @@ def step_time(
     name: str, model: TaggerModel, features: Features, tags: Tensor, optimiser: torch.optim.Optimizer
 ) -> float:
     """Seconds of one step."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     optimiser.zero_grad(set_to_none=True)
     HEADS[name](model, model.emissions(features), tags, features["mask"]).backward()
     optimiser.step()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

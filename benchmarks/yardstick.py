@@ -44,5 +44,5 @@ def _train(trainer: Any, iterations: int) -> tuple[float, int]:
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         trainer.train(str(Path(folder) / "model"))
-        taken = time.perf_counter() - begin
-    return taken, sum(one["linesearch_trials"] or 1 for one in trainer.logparser.iterations)
+        seconds = time.perf_counter() - begin
+    return seconds, sum(one["linesearch_trials"] or 1 for one in trainer.logparser.iterations)

@@ -75,7 +75,7 @@ def command(main: Main) -> Main:
     """The same; what is wrong with its input is said in one line, with exit code 2, and being stopped in none."""
 
     @wraps(main)
-    def told(given: Sequence[str] | None = None) -> int:
+    def run_command(given: Sequence[str] | None = None) -> int:
         try:
             return main(given)
         except KeyboardInterrupt:
@@ -91,4 +91,4 @@ def command(main: Main) -> Main:
             print(f"error: {error.filename or 'file'}: {error.strerror or error}", file=sys.stderr)
         return 2
 
-    return told
+    return run_command

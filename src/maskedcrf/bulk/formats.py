@@ -27,7 +27,7 @@ class Format(NamedTuple):
     cut: Callable[[str, Options], Iterator[Piece]]
     rows: Callable[[Piece, str, Options, list[dict[str, Any]]], Iterator[Row]]
     written: Callable[[Piece, Sequence[tuple[Row, Prediction]], Options], bytes]
-    shown: Callable[[Any], str]
+    describe: Callable[[Any], str]
 
 
 FORMATS = {
@@ -60,8 +60,8 @@ def tag(tagger: Tagger | OnnxTagger, piece: Piece, *, path: str, form: str, opti
     for row, refused in zip(rows, too_long, strict=True):
         answer = refused or next(answers)
         if isinstance(answer, str):
-            noted = FORMATS[form].shown(row.content)
-            result.rejects.append({"file": path, "place": row.place, "reason": answer, "content": noted})
+            description = FORMATS[form].describe(row.content)
+            result.rejects.append({"file": path, "place": row.place, "reason": answer, "content": description})
         else:
             answered.append((row, answer))
             result.sentences += bool(row.place)

@@ -111,13 +111,13 @@ def _layout(path: str, head: bytes, options: Options) -> str:
     """The layout that most lines show: a damaged line, were it the first, must not speak for the others."""
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = [(number, line.rstrip(" \t\r")) for number, line in enumerate(text.split("\n"), 1)]
-    told = [(n, line) for n, line in lines if line and not is_docstart(line) and not _is_comment(line, options)]
-    if told:
-        tabs = Counter(line.count("\t") for _, line in told).most_common(1)[0][0]
-        told = [(n, line) for n, line in told if line.count("\t") == tabs]
-        width = Counter(len(runs(line)) for _, line in told).most_common(1)[0][0]
-        told.sort(key=lambda entry: len(runs(entry[1])) != width)
-    found = ColumnLayout.of(path, told, options.token_column, None, options.comment)
+    token_lines = [(n, line) for n, line in lines if line and not is_docstart(line) and not _is_comment(line, options)]
+    if token_lines:
+        tabs = Counter(line.count("\t") for _, line in token_lines).most_common(1)[0][0]
+        token_lines = [(n, line) for n, line in token_lines if line.count("\t") == tabs]
+        width = Counter(len(runs(line)) for _, line in token_lines).most_common(1)[0][0]
+        token_lines.sort(key=lambda entry: len(runs(entry[1])) != width)
+    found = ColumnLayout.of(path, token_lines, options.token_column, None, options.comment)
     return json.dumps(asdict(found)) if found else ""
 
 

@@ -75,14 +75,14 @@ def _source(path: Path, name: str, form: str | None) -> Source:
 
 
 def _refuse_collisions(sources: Sequence[Source], output: Path) -> None:
-    taken: dict[str, str] = {MANIFEST: "the manifest"}
+    owners: dict[str, str] = {MANIFEST: "the manifest"}
     given = {os.path.realpath(source.path) for source in sources}
     for source in sources:
         for name in (source.name, source.name + REJECTS):
-            if name in taken:
+            if name in owners:
                 hint = "give their common folder as input, which keeps them apart"
-                raise DataError(f"{source.path}: its output {name} would be that of {taken[name]}; {hint}")
-            taken[name] = source.path
+                raise DataError(f"{source.path}: its output {name} would be that of {owners[name]}; {hint}")
+            owners[name] = source.path
             if os.path.realpath(output / name) in given:
                 raise DataError(f"{output / name}: is an input itself; give another output folder")
 

@@ -127,8 +127,8 @@ def _run_fingerprint(model: Path, options: Options) -> dict[str, Any]:
             digest.update(path.name.encode() + b"\0")
             with path.open("rb") as handle:
                 digest.update(hashlib.file_digest(handle, "sha256").digest())
-    asked = {name: value for name, value in asdict(options).items() if name not in ("piece", "trusted")}
-    return {"maskedcrf": "tag", "model": digest.hexdigest(), **asked}
+    settings = {name: value for name, value in asdict(options).items() if name not in ("piece", "trusted")}
+    return {"maskedcrf": "tag", "model": digest.hexdigest(), **settings}
 
 
 def _refuse_foreign(sources: Sequence[Source], folder: Path) -> None:

@@ -82,16 +82,16 @@ def run(
     if output.exists() and not overwrite:
         raise MaskedCRFError(f"{output}: there is something already; give another folder, or --overwrite")
     tagger = Tagger.from_pretrained(model, **given, words=words.value)
-    told: dict[str, Any] = {"labels": tagger.record.settings["adopted"]["labels"], "output": str(output)}
+    answer: dict[str, Any] = {"labels": tagger.record.settings["adopted"]["labels"], "output": str(output)}
     found = _fit(tagger, fit, gold_scheme) if fit else None
     if found is not None:
-        told |= {"best tags": found[0].to_json(), "fit": found[1].to_json(), "pieces": found[2]}
-        told["decoding"] = tagger.record.settings["decoding_choice"]
+        answer |= {"best tags": found[0].to_json(), "fit": found[1].to_json(), "pieces": found[2]}
+        answer["decoding"] = tagger.record.settings["decoding_choice"]
     tagger.save(output, overwrite=overwrite)
     if as_json:
         from maskedcrf.cli.streams import print_json
 
-        print_json(told)
+        print_json(answer)
         return
     _tell(tagger, found, output)
 
@@ -126,8 +126,8 @@ def _adopt_file(model: str, output: Path, options: dict[str, Any], *, as_json: b
         options.pop("transitions")
     found = adopt_onnx(model, output, **options)
     if as_json:
-        told = {"output": found.path, "labels": found.report.to_json(), "logits": found.logits}
-        print_json({**told, "inputs": list(found.inputs), "example_tags": found.example_tags})
+        answer = {"output": found.path, "labels": found.report.to_json(), "logits": found.logits}
+        print_json({**answer, "inputs": list(found.inputs), "example_tags": found.example_tags})
         return
     echo(found.report)
     note(f"{output}: {found.logits} as before, and tags and log_probability; inputs {', '.join(found.inputs)}")

@@ -64,12 +64,12 @@ def score_table(demo: Demo) -> Table:
 
     from maskedcrf.demo.findings import HEADER, table_rows
 
-    shown = [number for number, name in enumerate(HEADER) if name not in ("precision", "recall")]
+    columns = [number for number, name in enumerate(HEADER) if name not in ("precision", "recall")]
     table = Table(title="Test scores, each row at the rate and epoch that are best on dev")
-    for number in shown:
+    for number in columns:
         table.add_column(HEADER[number], justify="right" if number else "left")
     for row in table_rows(demo):
-        table.add_row(*(row[number] for number in shown))
+        table.add_row(*(row[number] for number in columns))
     return table
 
 

@@ -60,9 +60,9 @@ def run(
 
 
 def _format_comparison(found: ExportComparison) -> str:
-    told = f"{found.sentences} sentences, {found.tokens} tokens: {found.different_tags} tags differ"
-    told += f" in {found.different_sentences} sentences"
+    text = f"{found.sentences} sentences, {found.tokens} tokens: {found.different_tags} tags differ"
+    text += f" in {found.different_sentences} sentences"
     if found.f1_model is None or found.f1_onnx is None:
-        return told
+        return text
     change = found.f1_onnx - found.f1_model
-    return f"{told}; F1 {found.f1_model:.2f} in the folder, {found.f1_onnx:.2f} in the file ({change:+.2f})"
+    return f"{text}; F1 {found.f1_model:.2f} in the folder, {found.f1_onnx:.2f} in the file ({change:+.2f})"

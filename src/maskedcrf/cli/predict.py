@@ -261,22 +261,22 @@ def _with_tags(given: str | Sentence, answer: Prediction) -> Sentence:
 def _highlight(answer: Prediction, *, terminal: bool) -> str:
     """The text with its entities marked: [Oslo LOC], with the probability where it is known."""
     pieces, at = [], 0
-    colours, shown = terminal and _has_colours(), printable if terminal else str
+    colours, clean = terminal and _has_colours(), printable if terminal else str
     text = answer.text
     for entity in _without_overlaps(answer.entities):
         share = "" if entity.probability is None else f" {entity.probability:.2f}"
-        mark = shown(f"[{entity.text} {entity.type}{share}]")
-        pieces += [shown(text[at : entity.start]), f"\033[1;36m{mark}\033[0m" if colours else mark]
+        mark = clean(f"[{entity.text} {entity.type}{share}]")
+        pieces += [clean(text[at : entity.start]), f"\033[1;36m{mark}\033[0m" if colours else mark]
         at = entity.end
-    return "".join([*pieces, shown(text[at:])])
+    return "".join([*pieces, clean(text[at:])])
 
 
 def _without_overlaps(entities: Iterable[Entity]) -> list[Entity]:
     """Of entities above a threshold that overlap, the most probable, by their place in the text."""
-    taken: list[Entity] = []
+    chosen: list[Entity] = []
     covered: set[int] = set()
     for entity in sorted(entities, key=lambda each: -(each.probability or 0.0)):
         if covered.isdisjoint(range(*entity.tokens)):
-            taken.append(entity)
+            chosen.append(entity)
             covered.update(range(*entity.tokens))
-    return sorted(taken, key=lambda each: each.start)
+    return sorted(chosen, key=lambda each: each.start)

@@ -44,14 +44,14 @@ def chunks(
     for name in files:
         require_columns(name, input_format)
     found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart, marks=marks))
-    begun, tokens, shown = time.monotonic(), 0, False
+    start, tokens, has_progress = time.monotonic(), 0, False
     for chunk in found:
         yield chunk
         tokens += sum(map(len, chunk))
-        if sys.stderr.isatty() and time.monotonic() - begun > PROGRESS_AFTER_SECONDS:
-            shown = True
+        if sys.stderr.isatty() and time.monotonic() - start > PROGRESS_AFTER_SECONDS:
+            has_progress = True
             print(f"\r{printable(chunk[-1].file)}: {tokens:,} tokens", end="\033[K", file=sys.stderr, flush=True)
-    if shown:
+    if has_progress:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if not tokens and not marks:
         raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")

@@ -127,13 +127,13 @@ def _run_with_hint(steps: Iterable[Progress], *, overwrite: bool) -> Progress:
 
 def _show_progress(steps: Iterable[Progress]) -> Progress:
     """The last tally; on a terminal, each is shown on one line."""
-    begun, before = time.monotonic(), None
+    start, before = time.monotonic(), None
     is_terminal = sys.stderr.isatty()
     try:
         for progress in steps:
             if is_terminal:
                 before = progress.sentences if before is None else before
-                rate = (progress.sentences - before) / max(time.monotonic() - begun, 1e-3)
+                rate = (progress.sentences - before) / max(time.monotonic() - start, 1e-3)
                 done = f"{progress.skipped + progress.finished} of {progress.files} files"
                 rejected = f", {progress.rejected:,} set aside" if progress.rejected else ""
                 line = f"{done}, {progress.sentences:,} sentences{rejected}, {rate:,.0f} a second"

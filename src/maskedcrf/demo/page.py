@@ -16,9 +16,9 @@ def page(demo: Demo) -> str:
     """What was found, the table, three pictures, an illegal path if there is one, and the mask."""
     chosen = demo.chosen
     rates = [rate_name(trial) for trial in demo.of_row("CRF, retain")]
-    tried = {name: demo.of_row(name) for name in AGAINST_THE_RATE}
-    f1 = {name: [trial.test.f1 for trial in trials] for name, trials in tried.items()}
-    illegal = {name: [trial.illegal for trial in tried[name]] for name in AGAINST_THE_RATE[:2]}
+    trials_of = {name: demo.of_row(name) for name in AGAINST_THE_RATE}
+    f1 = {name: [trial.test.f1 for trial in trials] for name, trials in trials_of.items()}
+    illegal = {name: [trial.illegal for trial in trials_of[name]] for name in AGAINST_THE_RATE[:2]}
     sections = [
         ("What it shows", "", html.bullets(conclusion(demo))),
         (

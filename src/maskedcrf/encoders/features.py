@@ -137,10 +137,10 @@ class WordPieces:
 
     def compute_lengths(self, sentences: Sentences) -> list[int]:
         """How many pieces each sentence has, with those of its context and the special pieces."""
-        seen = list(map(words_in_context, sentences))
-        pieces = self.pieces_of_words(list(chain.from_iterable(seen)))
+        in_context = list(map(words_in_context, sentences))
+        pieces = self.pieces_of_words(list(chain.from_iterable(in_context)))
         ends = np.cumsum([0, *map(len, pieces)])
-        words = np.cumsum([0, *map(len, seen)])
+        words = np.cumsum([0, *map(len, in_context)])
         lengths: list[int] = (np.diff(ends[words]) + len(self.frame)).tolist()
         return lengths
 

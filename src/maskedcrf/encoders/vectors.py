@@ -58,8 +58,8 @@ def read_vectors(file: str | Path, wanted: Collection[str] = (), *, most: int = 
                     )
                 rows[word] = vector.astype(np.float16)
     except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        said = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise DataError(f"{path}:1: cannot read word vectors: {said}") from error
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise DataError(f"{path}:1: cannot read word vectors: {reason}") from error
     if not rows:
         raise DataError(f"{path}:1: no word vectors in this file")
     return Vectors(list(rows), np.stack(list(rows.values())))

@@ -55,8 +55,8 @@ class WordEmbeddings(EncoderPart):
         tokens = [sentence.tokens for sentence in sentences]
         if config.vectors is None:
             return cls(Words.from_sentences(tokens), config.words)
-        seen = {form for word in words_of(sentences) for form in (word, word.lower())}
-        vectors = read_vectors(config.vectors, seen)
+        word_forms = {form for word in words_of(sentences) for form in (word, word.lower())}
+        vectors = read_vectors(config.vectors, word_forms)
         if "words" in config.model_fields_set and config.words != vectors.width:
             raise DataError(
                 f"{config.vectors}:1: vectors are {vectors.width} wide, `words` says {config.words}: leave `words` out"

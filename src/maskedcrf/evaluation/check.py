@@ -70,5 +70,5 @@ def located(sentences: Sequence[Sentence], remedy: str = "") -> Iterator[None]:
         yield
     except UnknownTagError as error:
         where = sentences[error.sentence].where(error.position)
-        said = (f"{where}: {error.reason}", remedy, "maskedcrf check names schemes that fit")
-        raise DataError("; ".join(filter(None, said))) from error
+        messages = (f"{where}: {error.reason}", remedy, "maskedcrf check names schemes that fit")
+        raise DataError("; ".join(filter(None, messages))) from error

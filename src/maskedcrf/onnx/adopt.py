@@ -29,6 +29,8 @@ from maskedcrf.tags.scheme import Scheme
 
 Positions = Literal["words", "all"]
 WORD_MASK = "word_mask"
+RESERVED = (WORD_MASK, "tags", "log_probability")
+"""Names of the input and the outputs that are added."""
 KEY = "maskedcrf.adopted"
 """Under this key the file's metadata says what its labels were read as."""
 OLDEST_OPSET = 13
@@ -82,16 +84,16 @@ def adopt_onnx(
     except ConstraintError as error:
         raise OnnxFileError(f"{source}: {error}") from error
     scores = _scores(rules, transitions, source)
-    taken = {value.name for value in (*model.graph.input, *model.graph.output, *model.graph.initializer)}
-    taken |= {name for node in model.graph.node for name in node.output}
-    clash = sorted(name for name in taken if name in (WORD_MASK, "tags", "log_probability") or name.startswith(PREFIX))
+    used_names = {value.name for value in (*model.graph.input, *model.graph.output, *model.graph.initializer)}
+    used_names |= {name for node in model.graph.node for name in node.output}
+    clash = sorted(name for name in used_names if name in RESERVED or name.startswith(PREFIX))
     if clash:
         raise OnnxFileError(f"{source}: it has a tensor {clash[0]!r} already, a name the Viterbi needs; rename it")
     original = model.SerializeToString()
     inputs = _append(model, output, rules, scores, positions)
     assert rules.report is not None, "rules read from labels have a report"
-    told = {"version": __version__, "labels": rules.report.to_json()}
-    model.metadata_props.add(key=KEY, value=json.dumps(told, ensure_ascii=False))
+    description = {"version": __version__, "labels": rules.report.to_json()}
+    model.metadata_props.add(key=KEY, value=json.dumps(description, ensure_ascii=False))
     compared = _check(original, model.SerializeToString(), output.name, rules, scores, str(source))
     write_file(model, Path(target))
     return AdoptedFile(str(target), rules.report, output.name, inputs, compared)

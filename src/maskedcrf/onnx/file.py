@@ -109,7 +109,7 @@ def read(path: Path) -> tuple[bytes, Description]:
 def _entries(content: bytes) -> Iterator[tuple[str, str]]:
     """The metadata of the model, after a walk over all of it that meets every tensor."""
     waiting = [("model", memoryview(content), 0)]
-    seen = 0
+    count = 0
     while waiting:
         kind, message, depth = waiting.pop()
         if depth > DEEPEST:
@@ -118,8 +118,8 @@ def _entries(content: bytes) -> Iterator[tuple[str, str]]:
             yield _entry(message)
             continue
         for number, value in fields(message):
-            seen += 1
-            if seen > MOST_FIELDS:
+            count += 1
+            if count > MOST_FIELDS:
                 raise DamagedError("more parts than any model has; refused")
             if kind == "tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value)):
                 raise DamagedError("weights lie in another file, which is never read; export writes one file")

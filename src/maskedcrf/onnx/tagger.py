@@ -96,8 +96,8 @@ class OnnxTagger:
         except MaskedCRFError as error:
             raise OnnxFileError(f"{path}: {error}") from error
         except (ValueError, TypeError, LookupError, ArithmeticError) as error:  # of numbers no model has
-            told = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise OnnxFileError(f"{path}: its parts do not fit each other ({told}); export it again") from error
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise OnnxFileError(f"{path}: its parts do not fit each other ({reason}); export it again") from error
         return tagger
 
     @overload
@@ -187,8 +187,8 @@ class OnnxTagger:
             run = self.session.run if seconds is None else partial(run_within, self.session, seconds=seconds)
             found = Paths(*run(wanted, arrays))
         except Exception as error:  # onnxruntime's errors have no common base of their own
-            told = str(error).splitlines()[0]
-            raise OnnxFileError(f"onnxruntime cannot run it ({told}); split the text, or export it again") from error
+            reason = str(error).splitlines()[0]
+            raise OnnxFileError(f"onnxruntime cannot run it ({reason}); split the text, or export it again") from error
         on = found.tags[arrays["mask"]] if found.tags.shape == arrays["mask"].shape else np.array([-1])
         if np.isnan(found.log_probability).any():
             raise OnnxFileError("the file gives probabilities that are no numbers; export the model again")

@@ -139,8 +139,8 @@ def curves(
         parts.append(f'<polyline points="{points}" style="stroke:{colour}"><title>{escape(name)}</title></polyline>')
     parts.append(f'<text x="{(left + width) / 2:.0f}" y="{height - 6}" text-anchor="middle">{escape(x)}</text>')
     middle = f"{height / 2:.0f}"
-    turned = f'text-anchor="middle" transform="rotate(-90 14 {middle})"'
-    parts.append(f'<text x="14" y="{middle}" {turned}>{escape(y)}</text>')
+    rotation = f'text-anchor="middle" transform="rotate(-90 14 {middle})"'
+    parts.append(f'<text x="14" y="{middle}" {rotation}>{escape(y)}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" class="curves"><title>{escape(y)} against {escape(x)}</title>{"".join(parts)}</svg>'

@@ -139,8 +139,8 @@ class Service:
             scores = model.emissions(features).float()[0][features["mask"][0]]
         allowed = None if sentence.allowed is None else torch.from_numpy(sentence.allowed).to(scores.device)
         found = lattice(model.crf, scores, sentence.tokens, allowed=allowed, nbest=nbest)
-        shown = Prediction(sentence, (), ())
-        return {"text": shown.text, "offsets": shown.offsets, **found.as_dict()}
+        prediction = Prediction(sentence, (), ())
+        return {"text": prediction.text, "offsets": prediction.offsets, **found.as_dict()}
 
 
 def create_app(

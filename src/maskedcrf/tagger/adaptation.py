@@ -198,11 +198,11 @@ def apply_lattice(model: TaggerModel, lattice: Lattice) -> None:
     crf.mask_mode = "train" if model.head == "crf" else "decode"
 
 
-def _record(tagger: Tagger, name: str, told: dict[str, Any], temperature: float) -> None:
+def _record(tagger: Tagger, name: str, entry: dict[str, Any], temperature: float) -> None:
     """Keep what was done with the model; temperatures multiply."""
     settings = tagger.record.settings
     whole = settings.get("temperature", 1.0) * temperature
-    tagger.record = tagger.record.model_copy(update={"settings": {**settings, name: told, "temperature": whole}})
+    tagger.record = tagger.record.model_copy(update={"settings": {**settings, name: entry, "temperature": whole}})
 
 
 def audit_best_tags(examples: Sequence[Example], tags: Sequence[str], scheme: Scheme) -> BestTagAudit:

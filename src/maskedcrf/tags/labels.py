@@ -98,8 +98,8 @@ class LabelReport:
     def __str__(self) -> str:
         count = len(self.columns)
         lines = [f"{count} of {len(self.readings)} labels read as {self.scheme}"]
-        told = [*self.renamed, *self.dropped]
-        lines += [str(each) for each in sorted(told, key=lambda each: each.column)]
+        notable = [*self.renamed, *self.dropped]
+        lines += [str(each) for each in sorted(notable, key=lambda each: each.column)]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -291,9 +291,9 @@ def _parse_bare(inner: Mapping[int, str], layouts: Sequence[Mapping[int, Any]], 
 
 
 def _require_one_case(parsed: Sequence[_Parsed]) -> None:
-    seen: dict[str, str] = {}
+    first_spelling: dict[str, str] = {}
     for each in parsed:
-        other = seen.setdefault(each.type.casefold(), each.type)
+        other = first_spelling.setdefault(each.type.casefold(), each.type)
         if other != each.type:
             raise ConstraintError(
                 f"types {other!r} and {each.type!r} differ in capitals only; write them alike in labels="

@@ -209,8 +209,8 @@ def tensor_batches(run: TrainingRun, batches: Sequence[list[int]]) -> Iterator[t
 
 
 def _part(run: TrainingRun, numbers: Sequence[int], random: np.random.Generator) -> MicroBatch:
-    shown = [_drop_words(run.corpus.sentences[number], run.settings.word_dropout, random) for number in numbers]
-    features = run.model.encoder.prepare(shown)
+    inputs = [_drop_words(run.corpus.sentences[number], run.settings.word_dropout, random) for number in numbers]
+    features = run.model.encoder.prepare(inputs)
     mask = features["mask"]
     tags = torch.full(mask.shape, -100)
     tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])

@@ -57,8 +57,8 @@ def _with_bar(events: Iterable[Step | Epoch]) -> Iterator[dict[str, Any]]:
                 progress.console.print(epoch_line(event.entry), highlight=False)
                 yield event.entry
             elif event.step % LOSS_EVERY_STEPS == 0 or event.step == event.total:
-                shown = f"loss {float(event.loss):.3f}{scores}"
-                progress.update(task, completed=event.step, total=event.total, description=shown)
+                label = f"loss {float(event.loss):.3f}{scores}"
+                progress.update(task, completed=event.step, total=event.total, description=label)
 
 
 class Tracker(Protocol):
