@@ -214,7 +214,7 @@ def _part(run: TrainingRun, numbers: Sequence[int], random: np.random.Generator)
     mask = features["mask"]
     tags = torch.full(mask.shape, -100)
     tags[mask] = torch.tensor([tag for number in numbers for tag in run.corpus.ids[number]])
-    opened = [sentence.open for sentence in shown]
+    opened = [sentence.open for sentence in inputs]
     return MicroBatch(features, tags, _allowed(run, tags, mask, opened) if any(opened) else None)
 
 
