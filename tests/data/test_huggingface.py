@@ -122,3 +122,9 @@ def test_a_saved_dict_of_splits_is_trained_on_by_its_splits(datasets: Any, tmp_p
     (folder / "dataset_dict.json").write_text('{"splits": ["../elsewhere", "validation"]}')
     with pytest.raises(DataError, match="not a saved dataset"):
         build_corpus(folder, None, None, settings)
+
+
+def test_what_does_not_fit_in_a_folder_is_said_with_the_folder(datasets: Any, tmp_path: Path) -> None:
+    datasets.Dataset.from_dict({"tokens": [["a"], ["b"]], "tags": [[0], [1]]}).save_to_disk(tmp_path / "rows")
+    with pytest.raises(DataError, match=f"^{tmp_path / 'rows'}:2: 1 is none of the 1 labels"):
+        list(read_sentences(tmp_path / "rows", labels=["O"]))

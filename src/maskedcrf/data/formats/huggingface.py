@@ -15,14 +15,19 @@ from maskedcrf.errors import DataError, MaskedCRFError, MissingExtraError
 
 
 def read_dataset(
-    dataset: Any, *, tokens: str = "tokens", tags: str | None = "ner_tags", labels: Sequence[str] | None = None
+    dataset: Any,
+    *,
+    tokens: str = "tokens",
+    tags: str | None = "ner_tags",
+    labels: Sequence[str] | None = None,
+    name: str | None = None,
 ) -> Iterator[Sentence]:
     """The rows of a `Dataset` or `IterableDataset` as sentences; `tags=None` reads tokens alone.
 
     Tags may be a sequence of `ClassLabel`, whose names are used, of strings, or of numbers that `labels` names.
-    Messages count rows from 1, as they count lines.
+    Messages count rows from 1, as they count lines; `name` is what they call the dataset.
     """
-    name = f"dataset/{getattr(dataset, 'split', None) or 'rows'}"
+    name = name or f"dataset/{getattr(dataset, 'split', None) or 'rows'}"
     if isinstance(dataset, dict):
         raise DataError(f"{name}: this holds several splits; give one of them: dataset[{next(iter(dataset), '')!r}]")
     features = getattr(dataset, "features", None) or {}
@@ -47,7 +52,7 @@ def read_saved(path: str | os.PathLike[str], options: ReadOptions) -> Records:
         if not len(dataset):
             raise DataError(f"{name}: a dataset without rows, or one cut short; save it again")
         tags = None if options.tag_column is None else options.entity_column or _tags_column(list(dataset.features))
-        yield from read_dataset(dataset, tags=tags, labels=options.labels)
+        yield from read_dataset(dataset, tags=tags, labels=options.labels, name=name)
     except MaskedCRFError:
         raise
     except Exception as error:  # whatever a damaged folder makes the library raise, the user hears one line
