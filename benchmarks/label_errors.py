@@ -260,7 +260,7 @@ def score(
 
 def table(kept: dict[str, Any]) -> str:
     """A row for each method."""
-    columns = list(kept)
+    columns = sorted(kept)
     titles = [
         f"{name.partition(' ')[0]}, seed {name.rpartition(' ')[2]}: {kept[name]['corrupted']}" for name in columns
     ]

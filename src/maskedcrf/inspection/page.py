@@ -240,7 +240,7 @@ def compare_sections(found: Collector, comparison: Comparison) -> list[Section]:
     test = comparison.test(found.counts)
     first, second = (Tally(*counts.array()[:, 0].sum(0).tolist()) for counts in (found.counts, comparison.counts))
     both = comparison.found
-    rows = [["first model", *_ratios(first)], ["second model", *_ratios(second)]]
+    rows = [["first", *_ratios(first)], ["second", *_ratios(second)]]
     text = (
         f"The second model's F1 is {test.difference:+.2f} points. By chance a difference as large comes with "
         f"probability {test.p_value:.3f} (sentences of the two swapped at random, {test.trials:,} trials). Of the gold "
@@ -256,7 +256,7 @@ def compare_sections(found: Collector, comparison: Comparison) -> list[Section]:
         )
         for which, more, kept in lists
     ]
-    return [("The two models", text, html.table(("", *RATIOS), rows)), *differences]
+    return [("The two models", text, html.table(("model", *RATIOS), rows)), *differences]
 
 
 def _pair(first: Reading, second: Reading) -> str:

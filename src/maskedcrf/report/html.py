@@ -22,7 +22,7 @@ def page(title: str, sections: Sequence[tuple[str, str, str]], *, contents: bool
     links = "".join(f'<li><a href="#s{number}">{escape(each[0])}</a></li>' for number, each in enumerate(sections))
     body = "".join(
         f"<section id=s{number}><h2>{escape(heading)}</h2>{f'<p>{escape(text)}</p>' if text else ''}"
-        f"<div class=scroll>{html}</div></section>"
+        f'<div class=scroll role="region" tabindex="0" aria-label="{escape(heading)}">{html}</div></section>'
         for number, (heading, text, html) in enumerate(sections)
     )
     return (
@@ -182,6 +182,6 @@ STYLE = (
     "article p{margin:.2rem 0;font-size:.85rem}"
     "dl{margin:.2rem 0;display:grid;grid-template-columns:max-content 1fr;gap:.15rem .8rem}dt{color:var(--soft)}"
     "dd{margin:0;overflow-wrap:anywhere}mark{background:#1b7f5c2e;color:inherit;border-radius:.2rem;padding:0 .2rem}"
-    "mark.wrong{background:#d33c3c33;outline:1px dashed #d33c3c}mark small{color:var(--soft);font-size:.75rem}"
+    "mark.wrong{background:#d33c3c33;outline:1px dashed #d33c3c}mark small{color:inherit;font-size:.75rem}"
     ".curves polyline{fill:none;stroke-width:2.4}.curves .mark{stroke:var(--soft);stroke-dasharray:4 3}"
 )
