@@ -168,6 +168,9 @@ def test_a_promise_for_one_model_is_void_for_another(tagger, spoil, tmp_path) ->
     loaded = Tagger.load(tagger.save(tmp_path / "model"))
     with pytest.raises(VoidPromiseError):
         loaded.redact("ann")
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert "Void: the model has changed since a miss rate was promised of it." in card
+    assert promise.sentence not in card
     tagger.redact("ann", threshold=0.5)  # without a promise
 
 

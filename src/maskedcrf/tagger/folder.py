@@ -6,7 +6,6 @@ safetensors alone and must fit the model that the JSON describes, and keys that 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -31,7 +30,7 @@ from maskedcrf.encoders.files import first_validation_error
 from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.files import atomic_file
 from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently, read_plain_file
-from maskedcrf.tagger.card import model_card
+from maskedcrf.tagger.card import digest_config, model_card
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.weights import (
@@ -156,14 +155,17 @@ def digest_model(model: TaggerModel) -> str:
     with tempfile.TemporaryDirectory() as folder:
         model.encoder.save(Path(folder))
         digests = _written_digests(Path(folder))
-    parts = {
-        "tags": model.crf.tags,
-        "scheme": [scheme.name, scheme.delimiter, scheme.prefix_last],
-        "mask": model.crf.mask_mode,
-        "tokenizer": model.tokenizer.to_json(),
-        "digests": {**digests, WEIGHTS: digest_weights(cpu_state_dict(model))},
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return digest_config(
+        {
+            "tags": model.crf.tags,
+            "scheme": scheme.name,
+            "delimiter": scheme.delimiter,
+            "prefix_last": scheme.prefix_last,
+            "mask": model.crf.mask_mode,
+            "tokenizer": model.tokenizer.to_json(),
+            "digests": {**digests, WEIGHTS: digest_weights(cpu_state_dict(model))},
+        }
+    )
 
 
 def _written_digests(encoder: Path) -> dict[str, str]:
