@@ -115,6 +115,24 @@ def test_a_host_that_is_not_this_machine_is_refused_by_its_option(
     assert said.endswith("; choose another with --host\n")
 
 
+def test_rules_hide_what_they_find_in_the_service_too(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "clients.txt").write_text("Zygmunt\n", encoding="utf-8")
+    rules = ["--patterns", "builtin", "--dictionary", f"PER={tmp_path / 'clients.txt'}"]
+    with serving(model, *rules) as (_, port):
+        question = {"text": "Zygmunt: ann@example.org", "threshold": 1}
+        answer = httpx.post(f"http://localhost:{port}/redact", json=question, timeout=60).json()
+    assert answer["text"] == "[PER]: [EMAIL]"
+
+
+def test_rules_that_cannot_be_read_are_refused_in_one_line(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(model), "--patterns", str(tmp_path / "none.toml")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"maskedcrf: {tmp_path / 'none.toml'}: No such file or directory")
+    assert said.count("\n") == 1
+
+
 def test_a_file_is_no_model_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.onnx").write_bytes(b"")
     assert main(["serve", str(tmp_path / "m.onnx")]) == 2

@@ -11,6 +11,8 @@ from service_helpers import TEXT, asynchronous, build_tagger, connected, promisi
 
 from maskedcrf.redaction.patterns import BUILTIN, Pattern
 from maskedcrf.redaction.rules import Dictionary, Rules
+from maskedcrf.service.redaction import RedactionService
+from maskedcrf.service.schemas import RedactRequest
 
 
 def hidden(answer: dict, text: str) -> list[tuple[str, str]]:
@@ -112,6 +114,14 @@ async def test_many_at_once_get_the_answers_they_would_get_alone() -> None:
         alone = [(await client.post("/redact", json=each)).json() for each in asked]
         together = await asyncio.gather(*(client.post("/redact", json=each) for each in asked))
     assert [answer.json() for answer in together] == alone
+
+
+def test_texts_that_are_redacted_together_are_no_neighbours_in_a_document() -> None:
+    service = RedactionService(build_tagger())
+    request = RedactRequest(text="Ann\nLee", threshold=0.5)
+    documents = [{each.document for each in service.job(request).piece.sentences} for _ in range(3)]
+    assert [len(numbers) for numbers in documents] == [1, 1, 1]
+    assert len(set.union(*documents)) == 3
 
 
 @pytest.mark.parametrize(
