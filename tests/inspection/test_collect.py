@@ -74,6 +74,7 @@ def test_counts_are_those_of_evaluate(vague):
     assert sum(found.confusion.values()) == expected.total.correct + errors
     kinds = {kind: sum(n for (each, _), n in found.errors.items() if each == kind) for kind in ("missed", "invented")}
     assert errors - kinds["missed"] == expected.total.predicted - expected.total.correct
+    assert errors - kinds["invented"] == expected.total.gold - expected.total.correct
     assert found.wrong_sentences == sum(not each.is_right for each in read_sentences(vague, TEST, gold_scheme=BIO))
 
 

@@ -19,23 +19,29 @@ PER, LOC = "PER", "LOC"
         ([(0, 2, PER)], [(0, 1, PER)], [("boundary", (0, 2, PER), (0, 1, PER))]),
         ([(0, 2, PER)], [(0, 2, LOC)], [("type", (0, 2, PER), (0, 2, LOC))]),
         ([(0, 2, PER)], [(1, 3, LOC)], [("both", (0, 2, PER), (1, 3, LOC))]),
-        # Two gold segments taken for one: the one of its type is found with a wrong boundary, the other is missed.
+        # Two gold segments taken for one: the first is matched, the other is missed.
         (
             [(0, 1, LOC), (1, 2, PER)],
             [(0, 2, PER)],
-            [("missed", (0, 1, LOC), None), ("boundary", (1, 2, PER), (0, 2, PER))],
+            [("both", (0, 1, LOC), (0, 2, PER)), ("missed", (1, 2, PER), None)],
         ),
-        # One gold segment taken for two: both have a wrong boundary, and nothing is missed.
+        # One gold segment taken for two: the first has a wrong boundary, the other is invented.
         (
             [(0, 3, PER)],
             [(0, 1, PER), (2, 3, PER)],
-            [("boundary", (0, 3, PER), (0, 1, PER)), ("boundary", (0, 3, PER), (2, 3, PER))],
+            [("boundary", (0, 3, PER), (0, 1, PER)), ("invented", None, (2, 3, PER))],
         ),
-        # Of several that overlap and have its type, or have it not, the one that shares most tokens.
+        # A gold segment that is found is nobody else's partner.
         (
             [(0, 1, PER), (1, 4, PER)],
-            [(0, 3, LOC)],
-            [("missed", (0, 1, PER), None), ("both", (1, 4, PER), (0, 3, LOC))],
+            [(0, 1, PER), (2, 5, LOC)],
+            [("both", (1, 4, PER), (2, 5, LOC))],
+        ),
+        # A chain of overlaps: each takes the first that is free.
+        (
+            [(0, 2, PER), (3, 5, PER)],
+            [(1, 4, LOC), (4, 6, PER)],
+            [("both", (0, 2, PER), (1, 4, LOC)), ("boundary", (3, 5, PER), (4, 6, PER))],
         ),
     ],
 )

@@ -84,17 +84,14 @@ def run(
         if predicted_column is not None or prefix_last or delimiter != "-":
             raise typer.BadParameter("a model predicts, and writes tags its own way: leave out what says so of columns")
         opened = _Opened.of(files[0], device, decoding_options(decoding, segment_threshold, beta), trust=trust)
-        reading = {"tag_column": gold_column, "comment": comment}
-        if input_format != "auto":
-            reading["format"] = input_format
+        form = None if input_format == "auto" else input_format
+        reading = {"tag_column": gold_column, "comment": comment, "format": form}
         results = _score_model(opened, files[1:], scheme, rules, reading)
     else:
         if decoding is not None or segment_threshold is not None:
             raise typer.BadParameter("predicted tags are decoded already: give a model folder first, then the files")
-        columns = (
-            GOLD if gold_column is None else gold_column,
-            PREDICTED if predicted_column is None else predicted_column,
-        )
+        gold = GOLD if gold_column is None else gold_column
+        columns = gold, (PREDICTED if predicted_column is None else predicted_column)
         scheme_ = _scheme(scheme, delimiter, prefix_last)
         results = _score_columns(files, scheme_, rules, columns, comment=comment, input_format=input_format)
     _tell(results, asked, as_json=as_json)

@@ -1,7 +1,7 @@
 """Errors by kind: what went wrong with each segment that is not found exactly.
 
-A predicted segment is set against the gold segment it overlaps: the one with its tokens, else one of its type, else
-the one it shares most tokens with.
+Predicted segments are matched with gold ones one to one, from left to right: each takes the first that it overlaps and
+that is still free, as nervaluate does.
 
 >>> [error.kind for error in compare([(0, 2, "PER"), (4, 5, "LOC")], [(0, 1, "PER")])]
 ['boundary', 'missed']
@@ -16,8 +16,8 @@ Span = tuple[int, int, str]
 ErrorKind = Literal["missed", "invented", "boundary", "type", "both"]
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 MEANINGS: dict[ErrorKind, str] = {
-    "missed": "no predicted segment overlaps it",
-    "invented": "it overlaps no gold segment",
+    "missed": "no predicted segment is left that overlaps it",
+    "invented": "it overlaps no gold segment that is left",
     "boundary": "right type, other first or last token",
     "type": "right tokens, other type",
     "both": "overlaps a gold segment, but neither tokens nor type are right",
@@ -35,18 +35,18 @@ class Error(NamedTuple):
 def compare(gold: Sequence[Span], predicted: Sequence[Span]) -> list[Error]:
     """The errors of a sentence, by their place in it."""
     right = set(gold).intersection(predicted)
+    free = [span for span in gold if span not in right]
     found: list[Error] = []
-    matched = set(right)
     for span in predicted:
         if span in right:
             continue
-        partner = max(
-            (each for each in gold if overlaps(each, span)), key=lambda each: _nearness(each, span), default=None
-        )
-        found.append(Error("invented" if partner is None else kind_of(partner, span), partner, span))
-        if partner is not None:
-            matched.add(partner)
-    found += [Error("missed", span, None) for span in gold if span not in matched]
+        partner = next((each for each in free if overlaps(each, span)), None)
+        if partner is None:
+            found.append(Error("invented", None, span))
+        else:
+            free.remove(partner)
+            found.append(Error(kind_of(partner, span), partner, span))
+    found += [Error("missed", span, None) for span in free]
     return sorted(found, key=lambda error: error.gold or error.predicted or (0, 0, ""))
 
 
@@ -60,7 +60,3 @@ def kind_of(gold: Span, predicted: Span) -> ErrorKind:
     if gold[:2] == predicted[:2]:
         return "type"
     return "boundary" if gold[2] == predicted[2] else "both"
-
-
-def _nearness(gold: Span, span: Span) -> tuple[bool, bool, int]:
-    return gold[:2] == span[:2], gold[2] == span[2], min(gold[1], span[1]) - max(gold[0], span[0])
