@@ -48,7 +48,7 @@ def test_a_page_is_written_and_its_summary_printed(model, gold, capsys, tmp_path
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
     f1 = Tagger.load(model).evaluate(gold).f1
     assert out.startswith(f"F1 {f1:.2f}, with 95 % confidence")
-    assert f"corpus:{gold}|scheme:BIO|decoding:path|model:{model}|v:" in err
+    assert f"corpus:{gold}|scheme:BIO|decoding:segments|model:{model}|v:" in err
     assert "wrote report.html" in err
 
 
