@@ -42,6 +42,22 @@ def test_a_promise_is_made_once_and_kept_in_the_folder(folder, model, capsys):
     assert "maskedcrf: On average at most 10.00% of the entities of a sentence" in capsys.readouterr().err
 
 
+def test_a_folder_of_an_older_version_keeps_a_promise_too(folder, tmp_path):
+    tagger = Tagger.load(folder / "model")
+    tagger.calibrate(corpus(30, 9))
+    tagger.save(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["digests"] = {}
+    del config["tokenizer"]["sentences"]
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    card = tmp_path / "model" / "README.md"
+    assert "Void: " in card.read_text()
+    command = ["redact", str(tmp_path / "model"), "--calibrate", str(folder / "dev.conll"), "--miss-rate", "0.2"]
+    assert main(command) == 0
+    assert "at most 20.00%" in card.read_text()
+    assert "Void: " not in card.read_text()
+
+
 TEXT = "\ufeffann flew to new york .\r\nBob  Lee left acme \t\n\n  ann\rx é\u2028 ann hired oslo ."
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from maskedcrf.tags.scheme import Scheme
 
-_DECISIVE = ("tags", "scheme", "delimiter", "prefix_last", "mask", "tokenizer", "digests")
 _CARD = """\
 ---
 library_name: maskedcrf
@@ -52,8 +50,8 @@ _KINDS = {
 }
 
 
-def model_card(config: Mapping[str, Any]) -> str:
-    """README.md of a model folder, from what its config.json says."""
+def model_card(config: Mapping[str, Any], *, void_promise: bool = False) -> str:
+    """README.md of a model folder, from what its config.json says; a promise may have been another model's."""
     record = config["record"]
     scheme = Scheme.get(config["scheme"], delimiter=config["delimiter"], prefix_last=config["prefix_last"])
     types = sorted(scheme.matrices(config["tags"]).types)
@@ -66,17 +64,11 @@ def model_card(config: Mapping[str, Any]) -> str:
         type_list=", ".join(f"`{kind}`" if kind else "one without a name" for kind in types) or "none",
         data=_data(record["data"]),
         scores=_scores(record["scores"]),
-        promise=_promise(record["settings"].get("promise"), digest_config(config)),
+        promise=_promise(record["settings"].get("promise"), void=void_promise),
         settings=json.dumps(_short(record["settings"]), ensure_ascii=False, indent=2),
         version=config["version"],
         signature=f": `{record['signature']}`" if record["signature"] else "",
     )
-
-
-def digest_config(config: Mapping[str, Any]) -> str:
-    """Of everything in config.json that decides which probabilities a text gets."""
-    parts = {key: config.get(key) for key in _DECISIVE}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _short(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,12 +86,12 @@ def _decoding(config: Mapping[str, Any]) -> str:
     return f"it decodes by segments, threshold {config['segment_threshold']:.2f}; "
 
 
-def _promise(promise: Mapping[str, Any] | None, model: str) -> str:
+def _promise(promise: Mapping[str, Any] | None, *, void: bool) -> str:
     """What is promised of redaction, if it was promised of this model."""
     if not isinstance(promise, Mapping) or "sentence" not in promise:
         return ""
     told = f"{promise['sentence']}\nThreshold {promise['threshold']:.3g}."
-    if promise.get("model") != model:
+    if void:
         told = "Void: the model has changed since a miss rate was promised of it."
     return f"\n## Promised miss rate\n{told}\n"
 

@@ -6,6 +6,7 @@ safetensors alone and must fit the model that the JSON describes, and keys that 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -30,7 +31,7 @@ from maskedcrf.encoders.files import first_validation_error
 from maskedcrf.errors import MaskedCRFError, ModelFolderError
 from maskedcrf.files import atomic_file
 from maskedcrf.folders import FolderFiles, atomic_folder, read_consistently, read_plain_file
-from maskedcrf.tagger.card import digest_config, model_card
+from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.weights import (
@@ -143,7 +144,8 @@ def save(
         digests = {**_written_digests(aside / ENCODER), WEIGHTS: digest_weights(weights)}
         config = config.model_copy(update={"digests": digests})
         write_json(aside / CONFIG, config.model_dump(mode="json"))
-        (aside / CARD).write_text(model_card(config.model_dump(mode="json")), encoding="utf-8")
+        void = _is_void(record.settings.get("promise"), model)
+        (aside / CARD).write_text(model_card(config.model_dump(mode="json"), void_promise=void), encoding="utf-8")
         if history:
             write_metrics(aside / METRICS, history)
     return target
@@ -155,17 +157,18 @@ def digest_model(model: TaggerModel) -> str:
     with tempfile.TemporaryDirectory() as folder:
         model.encoder.save(Path(folder))
         digests = _written_digests(Path(folder))
-    return digest_config(
-        {
-            "tags": model.crf.tags,
-            "scheme": scheme.name,
-            "delimiter": scheme.delimiter,
-            "prefix_last": scheme.prefix_last,
-            "mask": model.crf.mask_mode,
-            "tokenizer": model.tokenizer.to_json(),
-            "digests": {**digests, WEIGHTS: digest_weights(cpu_state_dict(model))},
-        }
-    )
+    parts = {
+        "tags": model.crf.tags,
+        "scheme": [scheme.name, scheme.delimiter, scheme.prefix_last],
+        "mask": model.crf.mask_mode,
+        "tokenizer": model.tokenizer.to_json(),
+        "digests": {**digests, WEIGHTS: digest_weights(cpu_state_dict(model))},
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _is_void(promise: Any, model: TaggerModel) -> bool:
+    return isinstance(promise, Mapping) and promise.get("model") != digest_model(model)
 
 
 def _written_digests(encoder: Path) -> dict[str, str]:
@@ -205,8 +208,12 @@ def update_record(target: Path, record: TrainingRecord) -> None:
         new = old.model_copy(update={"record": record})
         write_json(aside / CONFIG, new.model_dump(mode="json"))
         card = aside / CARD
-        if card.is_file() and card.read_bytes() == model_card(old.model_dump(mode="json")).encode():
-            card.write_text(model_card(new.model_dump(mode="json")), encoding="utf-8")
+        cards = {model_card(old.model_dump(mode="json"), void_promise=void).encode(): void for void in (True, False)}
+        void = cards.get(card.read_bytes()) if card.is_file() else None
+        if void is not None:
+            same = old.record.settings.get("promise") == record.settings.get("promise")
+            told = model_card(new.model_dump(mode="json"), void_promise=void and same)
+            card.write_text(told, encoding="utf-8")
 
 
 def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
