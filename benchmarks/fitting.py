@@ -59,9 +59,9 @@ def measure(size: int, rounds: int) -> list[dict[str, Any]]:
     least = {"wall": float("inf"), "processor": float("inf")}
     clocks = {"wall": time.perf_counter, "processor": time.process_time}
     for _ in range(rounds):
-        begin = {name: clock() for name, clock in clocks.items()}
+        start = {name: clock() for name, clock in clocks.items()}
         fit_lattice(crf, examples)
-        least = {name: min(least[name], clock() - begin[name]) for name, clock in clocks.items()}
+        least = {name: min(least[name], clock() - start[name]) for name, clock in clocks.items()}
     return [
         {"tags": size, "clock": name, "seconds": round(seconds, 1), "target": TARGETS[size] if name == "wall" else None}
         for name, seconds in least.items()

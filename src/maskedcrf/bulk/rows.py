@@ -26,7 +26,7 @@ class Options:
     field: str | None = None
     """The field or column of tokens or text; None looks for `tokens`, then `text`."""
     prefix: str = ""
-    """Begins the name of every field that is added."""
+    """Put before the name of every field that is added."""
     probabilities: bool = False
     """The exact probability of each entity."""
     token_column: int = 0

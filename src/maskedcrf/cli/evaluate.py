@@ -36,23 +36,29 @@ GOLD, PREDICTED = -2, -1
 """Columns of a file that holds both sides."""
 
 
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        help="Column files with both sides, or a model and labelled files of any format; - is standard input.",
+        metavar="[MODEL] FILE...",
+    ),
+]
+SchemeOption = Annotated[
+    str | None, typer.Option(help="Tag scheme of the gold: BIO, BIOES, ...; a model's own, else BIO.")
+]
+StrategyOption = Annotated[
+    Rule, typer.Option(help="Illegal segments: retain (conlleval), discard, both; or seqeval's default, strict.")
+]
+GoldColumnOption = Annotated[
+    int | None, typer.Option(help="Column of the gold tags, from 0; -2, with a model as in its training.")
+]
+
+
 def run(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            help="Column files with both sides, or a model and labelled files of any format; - is standard input.",
-            metavar="[MODEL] FILE...",
-        ),
-    ],
-    scheme: Annotated[
-        str | None, typer.Option(help="Tag scheme of the gold: BIO, BIOES, ...; a model's own, else BIO.")
-    ] = None,
-    strategy: Annotated[
-        Rule, typer.Option(help="Illegal segments: retain (conlleval), discard, both; or seqeval's default, strict.")
-    ] = Rule.retain,
-    gold_column: Annotated[
-        int | None, typer.Option(help="Column of the gold tags, from 0; -2, with a model as in its training.")
-    ] = None,
+    files: FilesArgument,
+    scheme: SchemeOption = None,
+    strategy: StrategyOption = Rule.retain,
+    gold_column: GoldColumnOption = None,
     predicted_column: Annotated[int | None, typer.Option(help="Column of the predicted tags; -1.")] = None,
     delimiter: Delimiter = "-",
     prefix_last: PrefixLast = False,

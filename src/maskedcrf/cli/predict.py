@@ -56,22 +56,25 @@ class OutputFormat(StrEnum):
     text = "text"
 
 
+FilesArgument = Annotated[
+    list[str], typer.Argument(help="Files; - is standard input, gzip is unpacked.", metavar="FILE...")
+]
+InputFormatOption = Annotated[str, typer.Option(help="Format of the input, such as conll or brat; found if auto.")]
+ThresholdOption = Annotated[
+    float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
+]
+
+
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
-    files: Annotated[
-        list[str], typer.Argument(help="Files; - is standard input, gzip is unpacked.", metavar="FILE...")
-    ],
+    files: FilesArgument,
     format: Annotated[OutputFormat | None, typer.Option(help="Written form; text on a terminal, else conll.")] = None,
-    input_format: Annotated[
-        str, typer.Option(help="Format of the input, such as conll or brat; found if auto.")
-    ] = "auto",
+    input_format: InputFormatOption = "auto",
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
     comment: Comment = None,
     nbest: Annotated[int, typer.Option(help="Also the n best paths (jsonl).")] = 0,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
-    threshold: Annotated[
-        float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
-    ] = None,
+    threshold: ThresholdOption = None,
     decoding: DecodingChoice = None,
     segment_threshold: SegmentThreshold = None,
     beta: Beta = 1.0,

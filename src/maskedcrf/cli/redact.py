@@ -46,43 +46,52 @@ class LossName(StrEnum):
     types = "types"
 
 
+FilesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(help="Text, JSON lines, columns or Parquet; - is standard input.", metavar="[FILE]..."),
+]
+OutputOption = Annotated[
+    str, typer.Option("--output", "-o", help="File to write, or a folder for several; - is standard output.")
+]
+CalibrateOption = Annotated[
+    str | None, typer.Option(help="Labelled file: promise a miss rate from it, kept in the model folder.")
+]
+ConfidenceOption = Annotated[
+    float | None, typer.Option(help="With --calibrate: promise it for this share of samples, such as 0.95.")
+]
+UnitOption = Annotated[
+    UnitName, typer.Option(help="What the sample was drawn by; auto is documents where there are some.")
+]
+LossOption = Annotated[
+    LossName, typer.Option(help="With --calibrate: what counts, a share of entities, of tokens, or of each type.")
+]
+ThresholdOption = Annotated[float | None, typer.Option(help="Hide what is at least this probable, without a promise.")]
+ReplaceOption = Annotated[
+    ReplaceName, typer.Option(help="[PER]; [PER-1], the same for the same name in a document; or blanks.")
+]
+CheckOption = Annotated[
+    str | None,
+    typer.Option(help="Labelled file: report the miss rate found in it; exit code 1 breaks the promise."),
+]
+
+
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it.")],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(help="Text, JSON lines, columns or Parquet; - is standard input.", metavar="[FILE]..."),
-    ] = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", help="File to write, or a folder for several; - is standard output.")
-    ] = "-",
-    calibrate: Annotated[
-        str | None, typer.Option(help="Labelled file: promise a miss rate from it, kept in the model folder.")
-    ] = None,
+    files: FilesArgument = None,
+    output: OutputOption = "-",
+    calibrate: CalibrateOption = None,
     miss_rate: Annotated[float, typer.Option(help="Share that may be missed, on average, with --calibrate.")] = 0.01,
-    confidence: Annotated[
-        float | None, typer.Option(help="With --calibrate: promise it for this share of samples, such as 0.95.")
-    ] = None,
-    unit: Annotated[
-        UnitName, typer.Option(help="What the sample was drawn by; auto is documents where there are some.")
-    ] = UnitName.auto,
-    loss: Annotated[
-        LossName, typer.Option(help="With --calibrate: what counts, a share of entities, of tokens, or of each type.")
-    ] = LossName.entities,
+    confidence: ConfidenceOption = None,
+    unit: UnitOption = UnitName.auto,
+    loss: LossOption = LossName.entities,
     types: Annotated[str | None, typer.Option(help="Types to hide, such as PER,LOC; all if left out.")] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Hide what is at least this probable, without a promise.")
-    ] = None,
+    threshold: ThresholdOption = None,
     patterns: Patterns = None,
     dictionary: Dictionary = None,
-    replace: Annotated[
-        ReplaceName, typer.Option(help="[PER]; [PER-1], the same for the same name in a document; or blanks.")
-    ] = ReplaceName.type,
+    replace: ReplaceOption = ReplaceName.type,
     ledger: Annotated[Path | None, typer.Option(help="JSON lines to write: what was hidden where.")] = None,
     ledger_text: Annotated[bool, typer.Option("--ledger-text", help="Put the hidden text into the ledger.")] = False,
-    check: Annotated[
-        str | None,
-        typer.Option(help="Labelled file: report the miss rate found in it; exit code 1 breaks the promise."),
-    ] = None,
+    check: CheckOption = None,
     input_format: InputFormat = "auto",
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
     comment: Comment = None,
@@ -126,6 +135,11 @@ def run(
         summary["check"] = _check(redactor, check, unit)
     if as_json:
         print_json(summary)
+    _require_agreement(summary)
+
+
+def _require_agreement(summary: dict[str, Any]) -> None:
+    """Exit with 1 if a check contradicts the promise."""
     if summary.get("check", {}).get("agrees") is False:
         raise typer.Exit(1)
 

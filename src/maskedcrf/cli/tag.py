@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,16 +42,20 @@ class Device(StrEnum):
     cuda = "cuda"
 
 
+WorkersOption = Annotated[
+    int | None, typer.Option(help="Models at work at a time; by default one a GPU, else one a core.", min=1)
+]
+AddressOption = Annotated[
+    str | None, typer.Option(help="A running Ray cluster: host:port of its head, or auto; else this machine.")
+]
+
+
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
     inputs: Annotated[list[Path], typer.Argument(help=f"Files ({NAMES}), or folders of them.", metavar="INPUT...")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; what is done is skipped.")],
-    workers: Annotated[
-        int | None, typer.Option(help="Models at work at a time; by default one a GPU, else one a core.", min=1)
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option(help="A running Ray cluster: host:port of its head, or auto; else this machine.")
-    ] = None,
+    workers: WorkersOption = None,
+    address: AddressOption = None,
     device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,
     input_format: Annotated[Form, typer.Option(help="What the files are; by their content if auto.")] = Form.auto,
     field: Annotated[str | None, typer.Option(help=FIELD)] = None,
@@ -83,21 +87,12 @@ def run(
     from maskedcrf.bulk.run import tag_files
     from maskedcrf.cli.streams import note, print_json
 
+    options = Options(field, prefix, probabilities, token_column, comment, longest)
     steps = tag_files(
         model,
         inputs,
         output=output,
-        options=Options(
-            field,
-            prefix,
-            probabilities,
-            token_column,
-            comment,
-            longest,
-            trusted=trust,
-            tokenizer=tokenizer,
-            sentences=sentences,
-        ),
+        options=replace(options, trusted=trust, tokenizer=tokenizer, sentences=sentences),
         cluster=Cluster(address, workers, device.value, temp_dir),
         form=None if input_format is Form.auto else input_format.value,
         overwrite=overwrite,
