@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import os
-import re
 import runpy
 import stat
 import sys
@@ -15,8 +14,7 @@ from pathlib import Path
 import pytest
 from evaluation.line_by_line import conlleval
 
-from maskedcrf.cli import COMMANDS, main
-from maskedcrf.cli.options import DEVICE
+from maskedcrf.cli import main
 
 GOLD = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "O"], ["B-LOC"]]
 PREDICTED = [["B-PER", "I-PER", "O", "I-LOC"], ["O", "I-PER"], ["I-ORG"]]
@@ -297,37 +295,6 @@ def test_commands_on_columns_refuse_json_lines_and_triples_by_name(capsys, tmp_p
         code, out, err = run(capsys, *command, given)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert err.startswith(f"maskedcrf: {given}: {kind}; this command reads columns: maskedcrf convert writes them")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_has_an_example(capsys, command):
-    code, out, _ = run(capsys, command, "--help")
-    assert code == 0
-    assert "Example:\n" in out
-    assert f"maskedcrf {command} " in out.split("Example:\n")[1]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_says_kinds_of_values_in_words(capsys, command):
-    _, out, _ = run(capsys, command, "--help")
-    kinds = set(re.findall(r"<(\w[^|>]*)>", out))
-    assert kinds or command == "warm-up"  # which takes none
-    assert kinds <= {"text", "path", "number"}
-
-
-def test_every_device_is_described_alike(capsys):
-    for command in ("train", "predict", "serve", "tag"):
-        _, out, _ = run(capsys, command, "--help")
-        assert DEVICE in " ".join(out.split())
-
-
-def test_help_and_version(capsys):
-    from maskedcrf import __version__
-
-    assert run(capsys, "--version")[:2] == (0, f"maskedcrf {__version__}\n")
-    code, out, _ = run(capsys)
-    assert code == 0
-    assert all(f"\n  {name} " in out for name in COMMANDS)
 
 
 def test_tables_are_drawn_on_a_terminal(capsys, scored, monkeypatch):
