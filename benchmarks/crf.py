@@ -52,6 +52,8 @@ MEMORY_SHAPE = (64, 512, 37)
 LENGTHS, BATCHES, SIZES = (64, 128, 256, 512, 1024, 2048), (8, 16, 32, 64, 128, 256), (5, 9, 17, 33, 65, 129)
 LONGEST = 100_000
 SLOW = 200
+LONG = {"cpu": 1.0, "cuda": 0.05}
+"""Seconds; on a CPU a stall could make any candidate take a tenth of that."""
 TURN = {"cpu": (10_000, 0.25), "cuda": (30, 0.02)}
 """Calls and seconds, whichever is spent first. After another candidate's turn the first calls of a fast one were seen
 to take up to twice as long as later ones, which a turn of a few calls would not get past."""
@@ -62,11 +64,10 @@ TURNS = 20
 def measure(works: dict[str, Callable[[], Any]], device: str, seconds: float) -> dict[str, float]:
     """Seconds of one call of each, in turns; a fast one has many calls a turn.
 
-    On the GPU one that takes over SLOW times the fastest, and long at that, is not asked again: nothing depends on
-    its digits. On a CPU a stall could make any candidate look so.
+    One that takes over SLOW times the fastest, and long at that, is not asked again: nothing depends on its digits.
     """
     once = {name: first for name, work in works.items() if (first := _once(work, device))}
-    limit = max(SLOW * min(once.values()), 0.05) if device == "cuda" else float("inf")
+    limit = max(SLOW * min(once.values()), LONG[device])
     found: dict[str, list[float]] = {name: [first] if first > limit else [] for name, first in once.items()}
     turns = [name for name in found if not found[name]]
     gc.disable()  # as timeit does: another candidate's rubbish is nobody's time
@@ -261,7 +262,8 @@ def share_of_a_step(seconds: float) -> dict[str, float]:
 
 def signature(device: str) -> dict[str, Any]:
     """What the figures depend on."""
-    packages = ("torch", "numba", "numpy", "triton", "transformers", "pytorch-crf", "torch-struct", yardstick.NAME)
+    packages = ["torch", "numba", "numpy", "triton", "transformers", "pytorch-crf", "torch-struct", yardstick.NAME]
+    packages += ["TorchCRF", "allennlp", "fastNLP", "flash-semicrf", "pytorch-partial-crf", "supar"]
     found = {}
     for package in packages:
         try:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 CARRIED = Path(__file__).parent.parent / "carried"
-"""Unpacked pure-Python packages, for machines without a package index."""
+"""Where `make bench` installs the peers that would not go with our own dependencies; see peers.txt."""
 if CARRIED.is_dir():
     sys.path.append(str(CARRIED))
 

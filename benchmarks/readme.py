@@ -50,7 +50,7 @@ def _rows(record: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
 def _line(title: str, row: dict[str, Any], ours: str) -> str:
     seconds = row["seconds"]
     best = min((name for name in seconds if not name.startswith("maskedcrf")), key=seconds.__getitem__)
-    others = " | ".join(_milliseconds(seconds[name]) for name in NAMED)
+    others = " | ".join(_milliseconds(seconds[name]) if name in seconds else "-" for name in NAMED)
     return f"| {title} | **{_milliseconds(seconds[ours])}** | {_milliseconds(seconds[best])} ({best}) | {others} |"
 
 
