@@ -6,6 +6,7 @@ Numba's own threads do not survive two Python threads that enter them at once.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -33,9 +34,23 @@ def run_on_rows(kernel: Callable[..., Any], lattice: Any, *asked: Any) -> list[A
 
 
 def run(kernel: Callable[..., Any], jobs: list[Any]) -> list[Any]:
-    """All jobs at once, the first on this thread."""
-    others = [_pool().submit(kernel, *job) for job in jobs[1:]]
-    return [kernel(*jobs[0]), *(other.result() for other in others)]
+    """The result of each job; this thread does those that no other one has begun, as on a busy machine."""
+    waiting, results = deque(enumerate(jobs)), [None] * len(jobs)
+
+    def work() -> None:
+        while waiting:
+            try:
+                number, job = waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            results[number] = kernel(*job)
+
+    others = [_pool().submit(work) for _ in jobs[1:]]
+    work()
+    for other in others:
+        if not other.cancel():
+            other.result()
+    return results
 
 
 @cache

@@ -159,11 +159,11 @@ def _sum_paths(
     for array in target:
         array.fill(0.0)  # on two threads, as torch would, it may take longer than all the rest
     gold, every, jobs = _NO_TAGS if tags is None else _array(tags), np.zeros((len(mask) * apart, size + 2, size)), []
+    # In one piece: the allocator would give smaller ones back to the system, and page them in again each time.
+    room = np.empty((threads, 2, chunk * mask.shape[1], _width(size))) if saved is None else [saved] * threads
     for first in range(threads):
-        found = every if apart else np.zeros((1, size + 2, size))
-        work = np.empty((2, chunk * mask.shape[1], _width(size))) if saved is None else saved
-        share = chunk, first, threads
-        jobs.append((lattice, gold, weights, losses, target, found, work, up, down, share))
+        found, share = every if apart else np.zeros((1, size + 2, size)), (chunk, first, threads)
+        jobs.append((lattice, gold, weights, losses, target, found, room[first], up, down, share))
     run(sums.sum_paths, jobs)
     return every if apart else sum((job[5][0] for job in jobs[1:]), jobs[0][5][0])
 
