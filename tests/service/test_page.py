@@ -123,6 +123,7 @@ def test_typing_a_sentence_shows_its_entities_with_exact_probabilities(view: Any
     assert page.locator("mark").all_inner_texts() == ["Ann LeePER 91.15 %", "OsloLOC 88.87 %"]
     assert "Ann Lee PER 91.15 %; Oslo LOC 88.87 %" in page.get_by_role("status").inner_text()
     assert page.locator("#entities").inner_text().startswith("Ann Lee")
+    assert page.get_by_role("button", name="Keep every tag").is_hidden()  # this server keeps nothing
 
 
 def test_the_illegal_step_of_the_best_tags_is_crossed_out_and_named(view: Any, address: str) -> None:
@@ -385,6 +386,16 @@ def test_a_corrected_sentence_is_kept_and_the_next_training_has_learnt_it(view: 
     assert learnt.predict("eve flew to oslo .").tags == ("B-PER", "O", "O", "B-LOC", "O")
 
 
-def test_a_server_that_keeps_nothing_does_not_offer_it(view: Any, address: str) -> None:
-    page = opened(view, address, SHOWN)
-    assert page.get_by_role("button", name="Keep every tag").is_hidden()
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_buttons_that_keep_a_sentence_are_usable_by_all(view: Any, scheme: str, tmp_path: Path) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python")
+    view.page.emulate_media(color_scheme=scheme)
+    view.page.set_viewport_size({"width": 360, "height": 900})
+    with listening(collector=Collector(tmp_path / "gold.jsonl")) as (host, port):
+        page = opened(view, f"http://{host}:{port}/", SHOWN + "&fix=3:O")
+        page.get_by_role("button", name="Keep the fixed tags").focus()
+        page.keyboard.press("Enter")
+        page.get_by_text("Kept, 5 tokens left open; 1 so far.").wait_for()
+        found = axe.Axe().run(page).response["violations"]
+        assert [fault["id"] for fault in found if fault["impact"] in {"serious", "critical"}] == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
