@@ -98,7 +98,7 @@ def _local_options(cluster: Cluster) -> dict[str, Any]:
 
 
 def check_reachable(address: str) -> None:
-    """Refuse an address where nobody answers at once, rather than after Ray's minutes."""
+    """Refuse an address that does not answer, at once instead of after Ray's minutes."""
     if address == "auto":
         return
     if address.startswith("ray://"):

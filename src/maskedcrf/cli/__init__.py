@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reopen_closed_streams() -> None:
-    """Give streams that were closed (`>&-`) the empty device: what is said there is for nobody, and no failure."""
+    """Point standard streams that were closed (`>&-`) at the null device, so that printing does not fail."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115

@@ -54,7 +54,7 @@ def run(
         Positions, typer.Option(help="ONNX: words adds the input word_mask, all takes every position.")
     ] = Positions.words,
     transitions: Annotated[
-        Path | None, typer.Option(help="File of transition scores (.npy), columns by columns, from a CRF there is.")
+        Path | None, typer.Option(help="File of transition scores (.npy, labels x labels) of an existing CRF.")
     ] = None,
     logits: Annotated[str | None, typer.Option(help="ONNX: the output that holds the scores.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the model that is there.")] = False,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the report goes.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write the report to.")] = Path("report.html"),
     sentences: Annotated[int, typer.Option(min=0, help="Use this many sentences of each part; 0 for all.")] = 0,
     epochs: Annotated[int, typer.Option(min=0, help="Train this many epochs; 0 for the demo's own number.")] = 0,
     as_json: AsJson = False,

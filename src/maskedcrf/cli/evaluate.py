@@ -59,7 +59,9 @@ def run(
     scheme: SchemeOption = None,
     strategy: StrategyOption = Rule.retain,
     gold_column: GoldColumnOption = None,
-    predicted_column: Annotated[int | None, typer.Option(help="Column of the predicted tags; -1.")] = None,
+    predicted_column: Annotated[
+        int | None, typer.Option(help="Column of the predicted tags, from 0; -1 is the last.")
+    ] = None,
     delimiter: Delimiter = "-",
     prefix_last: PrefixLast = False,
     comment: Comment = None,

@@ -41,10 +41,10 @@ def run(
         str | None, typer.Option("--output", "-o", help="Page to write; report.html, with --select what it lists.")
     ] = None,
     suspects: Annotated[str | None, typer.Option(help="Also every suspected label, as JSON lines.")] = None,
-    select: Annotated[int | None, typer.Option(min=1, help="Only list so many sentences to label next.")] = None,
+    select: Annotated[int | None, typer.Option(min=1, help="List only this many sentences, to label next.")] = None,
     format: Annotated[ListFormat, typer.Option(help="Of --select.")] = ListFormat.jsonl,
     folds: Annotated[
-        int | None, typer.Option(min=2, help="Train so many taggers, each to read what it was not trained on.")
+        int | None, typer.Option(min=2, help="Train this many taggers; each judges data it was not trained on.")
     ] = None,
     train: Annotated[list[str] | None, typer.Option(help="Labelled file to judge with --folds.")] = None,
     set_: Annotated[

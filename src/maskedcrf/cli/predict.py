@@ -68,7 +68,9 @@ ThresholdOption = Annotated[
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
     files: FilesArgument,
-    format: Annotated[OutputFormat | None, typer.Option(help="Written form; text on a terminal, else conll.")] = None,
+    format: Annotated[
+        OutputFormat | None, typer.Option(help="Format of the output; text on a terminal, else conll.")
+    ] = None,
     input_format: InputFormatOption = "auto",
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
     comment: Comment = None,

@@ -20,7 +20,7 @@ def run(
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     tokenizer: OwnTokenizer = None,
     sentences: OwnSplitter = None,
-    deadline: Annotated[float, typer.Option(help="Seconds before a request is given up with 504.", min=0.1)] = 30.0,
+    deadline: Annotated[float, typer.Option(help="Seconds until a request is refused with 504.", min=0.1)] = 30.0,
     queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
     patterns: Patterns = None,
     dictionary: Dictionary = None,

@@ -39,7 +39,7 @@ def chunks(
 ) -> Iterator[list[Sentence]]:
     """The sentences of column files, some ten thousand tokens at a time; on a terminal, a line that counts them.
 
-    With `marks`, for whoever writes them all again, also the lines between sentences, and files may be empty.
+    With `marks`, for commands that rewrite files, also yield the lines between sentences; files may then be empty.
     """
     for name in files:
         require_columns(name, input_format)

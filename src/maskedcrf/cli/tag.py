@@ -43,7 +43,7 @@ class Device(StrEnum):
 
 
 WorkersOption = Annotated[
-    int | None, typer.Option(help="Models at work at a time; by default one a GPU, else one a core.", min=1)
+    int | None, typer.Option(help="Number of workers; by default one per GPU, else one per core.", min=1)
 ]
 AddressOption = Annotated[
     str | None, typer.Option(help="A running Ray cluster: host:port of its head, or auto; else this machine.")
@@ -57,7 +57,7 @@ def run(
     workers: WorkersOption = None,
     address: AddressOption = None,
     device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,
-    input_format: Annotated[Form, typer.Option(help="What the files are; by their content if auto.")] = Form.auto,
+    input_format: Annotated[Form, typer.Option(help="Format of the files; auto recognises it by content.")] = Form.auto,
     field: Annotated[str | None, typer.Option(help=FIELD)] = None,
     prefix: Annotated[str, typer.Option(help="Prefix for the names of the added fields.")] = "",
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Exact probability of each entity.")] = False,
@@ -65,10 +65,10 @@ def run(
     comment: Comment = None,
     tokenizer: OwnTokenizer = None,
     sentences: OwnSplitter = None,
-    longest: Annotated[int, typer.Option(help="Longer sentences, in tokens, are set aside.", min=1)] = 50_000,
+    longest: Annotated[int, typer.Option(help="Set aside sentences of more tokens than this.", min=1)] = 50_000,
     temp_dir: Annotated[Path | None, typer.Option(help="Where Ray keeps its own files; else below /tmp.")] = None,
     trust: Trust = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Do everything anew.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over and replace what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tag many files at once: Parquet, JSON lines or columns, packed with gzip or not.
@@ -109,7 +109,7 @@ def run(
 
 
 def _run_with_hint(steps: Iterable[Progress], *, overwrite: bool) -> Progress:
-    """The last tally; of a run that is stopped with Ctrl-C, it is said what is left of it."""
+    """Run to the end and return the last count; after Ctrl-C, say how to resume."""
     from maskedcrf.cli.streams import note
 
     try:

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 def run(
     config: Annotated[Path | None, typer.Argument(help="TOML file of settings; flags win over it.")] = None,
     train: Annotated[list[str] | None, typer.Option(help="Labelled file; may be given several times.")] = None,
-    dev: Annotated[list[str] | None, typer.Option(help="To choose the best epoch by; else 10 % of train.")] = None,
-    test: Annotated[list[str] | None, typer.Option(help="To score the finished model on.")] = None,
+    dev: Annotated[
+        list[str] | None, typer.Option(help="Labelled file that chooses the best epoch; by default 10 % of train.")
+    ] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Labelled file to score the finished model on.")] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help="Folder for the model.")] = None,
     file_scheme: Annotated[str | None, typer.Option()] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme trained on.")] = None,
@@ -35,12 +37,12 @@ def run(
     vectors: Annotated[str | None, typer.Option(help="File of pretrained word vectors.")] = None,
     epochs: Annotated[int | None, typer.Option()] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run, or the first of --seeds.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Train so many times; best, mean and std.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of trainings; reports best, mean and std.")] = None,
     device: Annotated[str | None, typer.Option(help=DEVICE)] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any setting: --set optim.head_rate=2e-3.", metavar="KEY=VALUE")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start anew, whatever is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Start over and replace what is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a tagger on labelled files and save it as a model folder.
