@@ -92,6 +92,17 @@ def test_two_models_are_compared(model, other, gold, capsys, tmp_path):
     assert "The two models" in (tmp_path / "p.html").read_text()
 
 
+def test_a_file_of_no_known_format_is_read_as_the_one_that_is_named(model, capsys, tmp_path):
+    path = tmp_path / "odd"
+    path.write_text("ann\nflew\n\nbob\n")
+    code, _, err = run(capsys, "inspect", model, path, "--select", "2", "-o", tmp_path / "out")
+    assert code == 2
+    assert "--input-format" in err
+    code, _, _ = run(capsys, "inspect", model, path, "--select", "2", "-o", tmp_path / "out", "--input-format", "text")
+    assert code == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 2
+
+
 @pytest.mark.parametrize("form", ["jsonl", "doccano", "labelstudio"])
 def test_the_least_certain_sentences_are_listed_for_annotation(model, capsys, tmp_path, form):
     texts = [" ".join(sentence.tokens) for sentence in TEST]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maskedcrf.cli.evaluate import is_model
-from maskedcrf.cli.options import DEVICE, AsJson, Comment
+from maskedcrf.cli.options import DEVICE, AsJson, Comment, InputFormat
 
 if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
@@ -53,6 +53,7 @@ def run(
     ] = None,
     scheme: Annotated[str | None, typer.Option(help="Tag scheme of the gold; the model's own if left out.")] = None,
     comment: Comment = None,
+    input_format: InputFormat = "auto",
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -71,13 +72,14 @@ def run(
     models = [name for name in inputs or [] if is_model(name)]
     files = [name for name in inputs or [] if name not in models]
     _require_sense(models, files, folds=folds, train=train or [], select=select, changes=set_ or [])
+    reading = {"comment": comment, "format": None if input_format == "auto" else input_format}
     if select is not None:
-        _select(_open(models[0], device), files, select, format, output or "-", comment)
+        _select(_open(models[0], device), files, select, format, output or "-", reading)
         return
     if folds:
-        made = _inspect_folds(models, train or [], folds, set_ or [], device)
+        made = _inspect_folds(models, train or [], folds, [*(set_ or []), f"data.format={input_format}"], device)
     else:
-        made = _inspect(models, files, scheme, comment, device)
+        made = _inspect(models, files, scheme, reading, device)
     found, comparison, title, signature = made
     _tell(found, comparison, title, signature, output=output, suspects=suspects, as_json=as_json)
 
@@ -118,7 +120,9 @@ Made = tuple["Collector", "Comparison | None", str, str]
 """What was found, the second model's part, the page's title, and how the numbers were made."""
 
 
-def _inspect(models: Sequence[str], files: Sequence[str], scheme: str | None, comment: str | None, device: str) -> Made:
+def _inspect(
+    models: Sequence[str], files: Sequence[str], scheme: str | None, reading: dict[str, Any], device: str
+) -> Made:
     """One model on labelled files, or two."""
     from maskedcrf.cli.streams import note
     from maskedcrf.data.annotation import ReadReport
@@ -131,7 +135,7 @@ def _inspect(models: Sequence[str], files: Sequence[str], scheme: str | None, co
     taggers = [_open(name, device) for name in models]
     own, report = taggers[0].output_scheme, ReadReport()
     gold = own if scheme is None else Scheme.get(scheme, delimiter=own.delimiter, prefix_last=own.prefix_last)
-    sentences = _labelled(taggers[0], files, gold, comment, report)
+    sentences = _labelled(taggers[0], files, gold, {**reading, "report": report})
     if len(taggers) == 1:
         around = in_context(taggers[0], sentences)
         found: Collector = Collector().add_all(read_sentences(taggers[0], around, gold_scheme=gold))
@@ -146,12 +150,10 @@ def _inspect(models: Sequence[str], files: Sequence[str], scheme: str | None, co
     return found, comparison, title, signature(**made, model=",".join(models))
 
 
-def _labelled(
-    tagger: Tagger, files: Sequence[str], gold: Scheme, comment: str | None, report: Any
-) -> Iterator[Sentence]:
+def _labelled(tagger: Tagger, files: Sequence[str], gold: Scheme, reading: dict[str, Any]) -> Iterator[Sentence]:
     from maskedcrf.tagger.gold_files import require_gold, stream_gold
 
-    for sentence in stream_gold(tagger, files, scheme=gold, report=report, comment=comment):
+    for sentence in stream_gold(tagger, files, scheme=gold, **reading):
         if sentence.tokens:
             require_gold(sentence)
             yield sentence
@@ -216,7 +218,7 @@ def _training_sentences(train: Sequence[str], settings: Settings, scheme: Scheme
 
 
 def _select(
-    tagger: Tagger, files: Sequence[str], number: int, format: ListFormat, output: str, comment: str | None
+    tagger: Tagger, files: Sequence[str], number: int, format: ListFormat, output: str, reading: dict[str, Any]
 ) -> None:
     """Write the sentences that the model is least certain of, with its reading as a suggestion."""
     from maskedcrf.cli.streams import note, output_text
@@ -225,7 +227,7 @@ def _select(
     from maskedcrf.inspection.selection import most_uncertain
     from maskedcrf.tagger.gold_files import stream_gold
 
-    sentences = stream_gold(tagger, files, scheme=tagger.output_scheme, comment=comment)
+    sentences = stream_gold(tagger, files, scheme=tagger.output_scheme, **reading)
     chosen = most_uncertain(tagger, sentences, number)
     if not chosen:
         raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
