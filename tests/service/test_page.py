@@ -363,18 +363,17 @@ def test_a_corrected_sentence_is_kept_and_the_next_training_has_learnt_it(view: 
     with listening(tagger=tagger, collector=Collector(file)) as (host, port):
         page = opened(view, f"http://{host}:{port}/")
         for number, text in enumerate(texts, 1):
-            position = text.split().index("zork")
+            node = NODE.format(text.split().index("zork"), "B-ORG")
             page.get_by_label("Sentence").fill(text)
             page.wait_for_function(
-                "text => document.querySelector('#entities').textContent.includes(text)", arg=text[:3]
+                "text => document.querySelector('#entities').innerText.startsWith(text)", arg=text[:3]
             )
-            page.wait_for_selector(NODE.format(position, "B-ORG") + ":not(.fixed)")
+            page.wait_for_selector(node + ":not(.fixed)")
             assert page.get_by_role("button", name="Keep the fixed tags").is_disabled()
-            page.locator(NODE.format(position, "B-ORG")).click()
-            page.wait_for_selector(NODE.format(position, "B-ORG") + ".fixed")
+            page.locator(node).click()
+            page.wait_for_selector(node + ".fixed")
             page.get_by_role("button", name="Keep the fixed tags").click()
-            left = len(text.split()) - 1
-            page.get_by_text(f"Kept, {left} tokens left open; {number} so far.").wait_for()
+            page.get_by_text(f"Kept, {len(text.split()) - 1} tokens left open; {number} so far.").wait_for()
         if folder := os.environ.get("MASKEDCRF_SCREENSHOTS"):
             for width in (1280, 390):
                 page.set_viewport_size({"width": width, "height": 900})
