@@ -147,10 +147,10 @@ def compare(before: Path, threads: int, seconds: float) -> dict[str, Any]:
     """All figures, as one record; those of the other checkout come first in each pair."""
     with ExitStack() as stack:
         both = [stack.enter_context(Checkout(folder, threads)) for folder in (before, HERE)]
-        asked = [(shape, work) for shape in SHAPES for work in WORKS if (shape, work) != LEFT_OUT]
-        asked += [(SECOND_SHAPE, work) for work in SECOND_WORKS]
+        cases = [(shape, work) for shape in SHAPES for work in WORKS if (shape, work) != LEFT_OUT]
+        cases += [(SECOND_SHAPE, work) for work in SECOND_WORKS]
         rows = []
-        for shape, work in asked:
+        for shape, work in cases:
             old, new = in_turns(both, shape, work, seconds)
             rows.append({"shape": shape, "work": work, "seconds": [old, new], "ratio": new / old})
             print(f"{shape:>10} {work:<17} {1e3 * old:9.3f} {1e3 * new:9.3f} ms  {new / old:5.2f}", flush=True)

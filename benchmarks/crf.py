@@ -144,9 +144,9 @@ def report_shape(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         peers = {name: s for name, s in row["seconds"].items() if not name.startswith(OURS)}
         best = min(peers, key=peers.__getitem__) if peers else "no peer"
-        shown = "  ".join(f"{name.removeprefix(OURS + ' ')} {value:.1f}x" for name, value in ratios(row).items())
+        texts = "  ".join(f"{name.removeprefix(OURS + ' ')} {value:.1f}x" for name, value in ratios(row).items())
         milliseconds = "  ".join(f"{name} {1e3 * s:.3f}" for name, s in row["seconds"].items())
-        print(f"{'x'.join(map(str, row['shape'])):>12} {row['work']:<13} {shown}  (best peer {best})")
+        print(f"{'x'.join(map(str, row['shape'])):>12} {row['work']:<13} {texts}  (best peer {best})")
         print(f"{'':>26} ms: {milliseconds}", flush=True)
 
 
@@ -174,8 +174,8 @@ def by_axis(device: str, seconds: float, quick: bool) -> dict[str, list[dict[str
         for shape in shapes[:2] if quick else shapes:
             case = make_case(shape, device)
             peers, _ = peer_candidates(case) if max(shape[:2]) <= 512 else ({}, {})
-            shown = {name: peers[name] for name in ("pytorch-crf", "torch-struct") if name in peers}
-            works = {name: one.step for name, one in {**our_candidates(case), **shown}.items()}
+            known = {name: peers[name] for name in ("pytorch-crf", "torch-struct") if name in peers}
+            works = {name: one.step for name, one in {**our_candidates(case), **known}.items()}
             found[axis].append({"shape": shape, "seconds": measure(works, device, seconds / 4)})
     return found
 

@@ -94,8 +94,8 @@ def write_page(results: Path) -> Path:
             f"{1e3 * long['decode']:.0f} ms to decode."
         )
         if share := record.get("fine_tuning_step"):
-            told = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in share.items())
-            parts.append(f"A fine-tuning step of a BERT-base-sized encoder, 32x128x9 in bfloat16: {told}.")
+            timings = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in share.items())
+            parts.append(f"A fine-tuning step of a BERT-base-sized encoder, 32x128x9 in bfloat16: {timings}.")
         parts.append(f"![Time against length, batch and tags]({source.stem}.svg)")
     DOCS.mkdir(parents=True, exist_ok=True)
     target = DOCS / "index.md"

@@ -270,8 +270,8 @@ def table(kept: dict[str, Any]) -> str:
     ]
     for method, title in METHODS.items():
         cells = [kept[name]["methods"][method] for name in columns]
-        shown = [f"{each['places']:.1f} / {each['tokens']:.1f}" for each in cells]
-        lines.append(f"| {title} | {' | '.join(shown)} |")
+        texts = [f"{each['places']:.1f} / {each['tokens']:.1f}" for each in cells]
+        lines.append(f"| {title} | {' | '.join(texts)} |")
     return "\n".join(lines)
 
 

@@ -80,8 +80,8 @@ def redaction(repeats: int) -> dict[str, float]:
         f"with a dictionary of {NAMES:,} names": Rules((), (Dictionary("names", "PER", names),)),
     }
     redactors = {name: Redactor(tagger, threshold=0.2, rules=own) for name, own in rules.items()}
-    asked = {name: (lambda own=redactor: list(own.texts(texts))) for name, redactor in redactors.items()}
-    return interleaved(asked, repeats)
+    tasks = {name: (lambda own=redactor: list(own.texts(texts))) for name, redactor in redactors.items()}
+    return interleaved(tasks, repeats)
 
 
 def interleaved(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:

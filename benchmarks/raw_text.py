@@ -225,8 +225,8 @@ def _f1(found: Found, gold: Found) -> float:
 
 def keep(row: Row) -> None:
     """Write this row in the place of the one that was made alike."""
-    asked = ("corpus", "model", "train", "epochs", "seed", "test")
-    row = {"signature": signature(benchmark="raw-text", **{name: row[name] for name in asked}, scheme="BIO")} | row
+    keys = ("corpus", "model", "train", "epochs", "seed", "test")
+    row = {"signature": signature(benchmark="raw-text", **{name: row[name] for name in keys}, scheme="BIO")} | row
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
     others = [each for each in kept if each["signature"] != row["signature"]]
     RESULTS.write_text(json.dumps([*others, row], indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -254,11 +254,11 @@ def _line(title: str, rows: Sequence[Row]) -> str:
     f1 = {key: mean(row["f1"][key] for row in rows) for key in first["f1"]}
     what = "words and LSTM" if first["model"] == "words" else first["model"]
     seeds = "1 seed" if len(rows) == 1 else f"{len(rows)} seeds"
-    told = f"{title}, {first['train']:,} sentences: {what} ({first['epochs']} epochs, {seeds})"
+    label = f"{title}, {first['train']:,} sentences: {what} ({first['epochs']} epochs, {seeds})"
     fine = "{given:.1f}, {raw:.1f}".format(**first["finer"]) if "finer" in first else "-"
     cells = [f"{f1['given']:.1f}", f"{f1['raw']:.1f} (`{first['tokenizer']}`)", f"{f1['given'] - f1['raw']:.1f}"]
     cells += [f"{f1[name]:.1f}" for name in TOKENIZERS]
-    return f"| {' | '.join([told, *cells, fine])} |"
+    return f"| {' | '.join([label, *cells, fine])} |"
 
 
 def written(guide: str) -> str:

@@ -181,9 +181,9 @@ def measure_corpus(name: str, corpora: str, models: Path, splits: int) -> dict[s
         for head, tagger in taggers.items()
     }
     units: list[Unit] = list(dict.fromkeys([choose_unit(sentences, "auto"), "sentence"]))  # type: ignore[list-item]
-    told: dict[str, Any] = {"sentences": len(sentences), "entities": sum(map(len, gold)), "by_unit": {}}
-    told["f1"] = {head: tagger.evaluate(list(corpus.test), scheme=scheme).f1 for head, tagger in taggers.items()}
-    told["settings"] = {
+    result: dict[str, Any] = {"sentences": len(sentences), "entities": sum(map(len, gold)), "by_unit": {}}
+    result["f1"] = {head: tagger.evaluate(list(corpus.test), scheme=scheme).f1 for head, tagger in taggers.items()}
+    result["settings"] = {
         head: {key: tagger.record.settings.get(key) for key in ("encoder", "optim", "seed", "epochs", "head", "mask")}
         for head, tagger in taggers.items()
     }
@@ -192,13 +192,13 @@ def measure_corpus(name: str, corpora: str, models: Path, splits: int) -> dict[s
         pools = {head: Pool.of(covers[head], gold, numbers) for head in HEADS}
         best = best_path_pool(taggers["mcrf"], sentences, gold, numbers)
         every = np.ones(best.size, bool)
-        told["by_unit"][unit] = {
+        result["by_unit"][unit] = {
             "units": best.size,
             "with_entities": best.sample(every).size,
             "best_path": {"missed": best.sample(every).mean_loss(0.5), "hidden": hidden(best.others(every), 0.5)},
             "rows": judge(pools, splits, seed=0),
         }
-    return told
+    return result
 
 
 def measure_shifts(corpora: str, models: Path) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def write_figures(evidence: Evidence, old: OneRate, folder: Path) -> dict[str, s
     folder.mkdir(parents=True, exist_ok=True)
     for former in [*folder.glob("*.svg"), *folder.glob("*.png")]:
         former.unlink()
-    shown: dict[str, str] = {}
+    captions: dict[str, str] = {}
     for key, (make, caption) in FIGURES.items():
         with plots.rc_context(STYLE):
             figure = make(evidence, old, plots)
@@ -54,8 +54,8 @@ def write_figures(evidence: Evidence, old: OneRate, folder: Path) -> dict[str, s
             figure.savefig(folder / f"{key}.svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
             figure.savefig(folder / f"{key}.png", metadata={"Software": None}, dpi=150, bbox_inches="tight")
             plots.close(figure)
-            shown[key] = caption
-    return shown
+            captions[key] = caption
+    return captions
 
 
 def _pyplot() -> Any:

@@ -48,11 +48,11 @@ def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
         former.unlink()
     for table in tables.values():
         (where / f"{table.key}.csv").write_text(as_csv(table), encoding="utf-8")
-    shown = write_figures(evidence, old, docs / "images" / "paper")
+    captions = write_figures(evidence, old, docs / "images" / "paper")
     (docs / "images" / "lattice.svg").write_text(example_lattice() + "\n", encoding="utf-8")
     for name in PAGES:
         template = (TEMPLATES / name).read_text(encoding="utf-8")
-        (docs / name).write_text(fill(template, evidence, tables, shown), encoding="utf-8")
+        (docs / name).write_text(fill(template, evidence, tables, captions), encoding="utf-8")
     blocks = {
         "paper": readme_table(evidence),
         "masking": sentences.statement(evidence),
@@ -65,7 +65,7 @@ def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
             path.write_text(between_markers(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
 
 
-def fill(template: str, evidence: Evidence, tables: Mapping[str, Table], shown: Mapping[str, str]) -> str:
+def fill(template: str, evidence: Evidence, tables: Mapping[str, Table], captions: Mapping[str, str]) -> str:
     """The template with `{{table KEY}}`, `{{figure KEY}}` and `{{sentence NAME}}` in their places."""
 
     def put(found: re.Match[str]) -> str:
@@ -75,8 +75,8 @@ def fill(template: str, evidence: Evidence, tables: Mapping[str, Table], shown: 
             return f"{markdown(table)}\n{table.note} [CSV](tables/paper/{key}.csv)"
         if kind == "figure":
             return (
-                f"![{shown[key]}](images/paper/{key}.svg)"
-                if key in shown
+                f"![{captions[key]}](images/paper/{key}.svg)"
+                if key in captions
                 else "Figure not drawn: no corpus is done yet."
             )
         return str(getattr(sentences, key)(evidence))

@@ -66,12 +66,12 @@ def run_missing(trainings: Sequence[Training], options: argparse.Namespace) -> i
         ended += 1
         if isinstance(result, BaseException):
             failed += 1
-            said = f"failed: {(str(result).strip().splitlines() or [type(result).__name__])[-1]}"
+            outcome = f"failed: {(str(result).strip().splitlines() or [type(result).__name__])[-1]}"
         else:
             append_result(result, options.results)
             rows = "  ".join(f"{name} {row['test']['f1']:.2f}" for name, row in result["rows"].items())
-            said = f"{rows}  ({result['seconds']:.0f} s)"
-        _say(f"{ended}/{len(missing)} {training.name}: {said}")
+            outcome = f"{rows}  ({result['seconds']:.0f} s)"
+        _say(f"{ended}/{len(missing)} {training.name}: {outcome}")
     if ended < len(missing):
         _say(f"{len(missing) - ended} are left: the same command goes on with them")
     return failed

@@ -50,7 +50,7 @@ def answer(evidence: Evidence) -> str:
         return NOTHING_YET
     verdicts = {claim.text: claim for claim in all_claims(evidence)}
     claim = verdicts["MCRF-training > MCRF-decoding"]
-    said = {
+    finding = {
         "holds": "masking the training as well as the decoding still gains F1",
         "not shown": "no gain in F1 from masking the training as well as the decoding can be shown",
         "fails": "masking the training as well as the decoding costs F1",
@@ -58,7 +58,7 @@ def answer(evidence: Evidence) -> str:
     tuned, shared = (_mean_gain(evidence, pair, tuned=tuned) for pair, tuned in ((_RETAIN, True), (_RETAIN, False)))
     decoding = mean_gain(evidence.compare(LINKS["MCRF-training > MCRF-decoding"]))
     return (
-        f"**Once every head has its own best rate, {said}** ({decoding:+.2f} on average over "
+        f"**Once every head has its own best rate, {finding}** ({decoding:+.2f} on average over "
         f"{len(evidence.corpora)} corpora, p = {claim.p_value:.2f} after correction). Where both share one small rate "
         f"(1e-3), MCRF-training beats CRF-retain by {shared:+.2f} F1; with each at its own best, by {tuned:+.2f}."
     )
@@ -136,10 +136,10 @@ def rate_finding(evidence: Evidence) -> str:
         )
         for rate in RATES
     ]
-    shown = ", ".join(f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True))
+    listed = ", ".join(f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True))
     cost = {row: np.mean(list(cost_of_a_wrong_rate(evidence, row).values())) for row in ("CRF-retain", "MCRF-training")}
     return (
-        f"A plain CRF learns the rules as soon as its transitions may move: of its segments {shown} are illegal, mean "
+        f"A plain CRF learns the rules as soon as its transitions may move: of its segments {listed} are illegal, mean "
         f"over the corpora. Between the best and the worst rate lie {cost['CRF-retain']:.1f} F1 for CRF-retain and "
         f"{cost['MCRF-training']:.1f} for MCRF-training, mean over the corpora."
     )

@@ -67,8 +67,8 @@ def train(training: Training, corpora: str, encoders: str = "", weights: Path | 
     corpus = read_corpus(training.corpus, corpora)
     sizes = CORPORA[training.corpus]
     chosen = drawn(corpus.train, sizes.sentences)
-    told = training.settings()
-    given = json.loads(json.dumps(told).replace("{folder}", encoders))
+    run_settings = training.settings()
+    given = json.loads(json.dumps(run_settings).replace("{folder}", encoders))
     reading = {"file_scheme": corpus.scheme, "illegal_gold": corpus.gold, "dev_fraction": 0}
     settings = Settings.of({**given, **reading}).resolved(len(chosen))
     data = build_corpus(chosen, None, None, settings)
@@ -91,7 +91,7 @@ def train(training: Training, corpora: str, encoders: str = "", weights: Path | 
         "training": training.as_dict(),
         "signature": _signature(training, model),
         "version": __version__,
-        "settings": told,
+        "settings": run_settings,
         "seconds": round(time.perf_counter() - started, 1),
         "sentences": {"train": len(chosen), "dev": len(dev.sentences), "test": len(test.sentences)},
         "epochs": curve,

@@ -20,17 +20,17 @@ ANY_TEXT: dict[str, tuple[Damage, str]] = {
 }
 
 
-def swap(old: str, new: str, said: str) -> tuple[Damage, str]:
+def swap(old: str, new: str, message: str) -> tuple[Damage, str]:
     def damage(raw: bytes) -> bytes:
         assert old.encode() in raw, old
         return raw.replace(old.encode(), new.encode(), 1)
 
-    return damage, said
+    return damage, message
 
 
-def row(line: int, old: str, new: str, said: str) -> tuple[Damage, str]:
+def row(line: int, old: str, new: str, message: str) -> tuple[Damage, str]:
     """A damage of one line, which the message must name."""
-    return swap(old, new, f":{line}: ... {said}")
+    return swap(old, new, f":{line}: ... {message}")
 
 
 CARRIAGE_RETURN = swap("flew", "fl\rew", "a carriage return inside a line")

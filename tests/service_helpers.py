@@ -145,11 +145,11 @@ def serving(model: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str],
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        said = list[str]()
-        while not said or "serving" not in said[-1]:  # before that, it may say that it compiles
-            said.append(process.stderr.readline())
-            assert said[-1], f"it ended: {''.join(said)}"
-        yield process, int(said[-1].rpartition(":")[2])
+        lines = list[str]()
+        while not lines or "serving" not in lines[-1]:  # before that, it may say that it compiles
+            lines.append(process.stderr.readline())
+            assert lines[-1], f"it ended: {''.join(lines)}"
+        yield process, int(lines[-1].rpartition(":")[2])
     finally:
         process.kill()
         process.wait()

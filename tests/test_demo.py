@@ -124,10 +124,10 @@ def test_the_command_prints_both_tables_and_writes_the_report(
 ) -> None:
     target = tmp_path / "report.html"
     assert main(["demo", "--sentences", "40", "--epochs", "1", "--output", str(target)]) == 0
-    shown = capsys.readouterr()
-    assert "MCRF-training" in shown.out
-    assert "bars from" in shown.out
-    assert "training 7 of 7: MCRF at crf_rate 0.1" in shown.err
+    captured = capsys.readouterr()
+    assert "MCRF-training" in captured.out
+    assert "bars from" in captured.out
+    assert "training 7 of 7: MCRF at crf_rate 0.1" in captured.err
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
 
 

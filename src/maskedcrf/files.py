@@ -46,17 +46,17 @@ def open_binary(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
     """The file's bytes, unpacked; whatever goes wrong with the file itself is said in one line."""
     try:
         if name == "<stdin>":
-            yield _unpacked(sys.stdin.buffer)
+            yield _unpack(sys.stdin.buffer)
         else:
             with Path(path).open("rb") as handle:
-                yield _unpacked(handle)
+                yield _unpack(handle)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name}: damaged gzip data ({error}); unpack it by hand or fetch it again") from error
     except OSError as error:
         raise DataError(f"{name}: {error.strerror or error}; give a readable file, or - for standard input") from error
 
 
-def _unpacked(handle: BinaryIO) -> BinaryIO:
+def _unpack(handle: BinaryIO) -> BinaryIO:
     """The stream itself, or what is packed in it, whatever the file is called."""
     buffered = handle if isinstance(handle, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", handle))
     if buffered.peek(2)[:2] == b"\x1f\x8b":

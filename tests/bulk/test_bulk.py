@@ -128,7 +128,7 @@ def test_bad_rows_are_in_the_reject_file_and_nowhere_else(ran):
     assert [row["id"] for row in lines_of(folder / "out/b/same.jsonl")] == [*range(7), *range(3)]
     rejects = lines_of(folder / "out/b/same.jsonl.rejects.jsonl")
     assert [reject["place"] for reject in rejects] == list(range(8, 8 + len(BAD_LINES)))
-    assert all(said in reject["reason"] for reject, said in zip(rejects, BAD_LINES.values(), strict=True))
+    assert all(reason in reject["reason"] for reject, reason in zip(rejects, BAD_LINES.values(), strict=True))
     assert {reject["file"] for reject in rejects} == {str(folder / "in/b/same.jsonl")}
 
 
@@ -269,7 +269,7 @@ def test_a_run_that_is_given_up_leaves_whole_files_only(cluster, trained_model, 
 
 
 @pytest.mark.parametrize(
-    ("resources", "asked", "is_folder", "expected"),
+    ("resources", "cluster_options", "is_folder", "expected"),
     [
         ({"CPU": 5.0}, Cluster(), True, (4, "cpu")),
         ({"CPU": 5.0}, Cluster(workers=2), True, (2, "cpu")),
@@ -282,13 +282,15 @@ def test_a_run_that_is_given_up_leaves_whole_files_only(cluster, trained_model, 
         ({"CPU": 64.0, "GPU": 8.0}, Cluster(device="cuda"), False, "ONNX"),
     ],
 )
-def test_workers_take_gpus_where_there_are_any_and_never_more_than_there_is(resources, asked, is_folder, expected):
+def test_workers_take_gpus_where_there_are_any_and_never_more_than_there_is(
+    resources, cluster_options, is_folder, expected
+):
     fake = SimpleNamespace(cluster_resources=lambda: resources)
     if isinstance(expected, str):
         with pytest.raises(MaskedCRFError, match=expected):
-            allocate_workers(fake, asked, gpu_able=is_folder)
+            allocate_workers(fake, cluster_options, gpu_able=is_folder)
     else:
-        assert allocate_workers(fake, asked, gpu_able=is_folder) == expected
+        assert allocate_workers(fake, cluster_options, gpu_able=is_folder) == expected
 
 
 def test_two_files_of_one_name_are_kept_apart_or_refused(tmp_path):

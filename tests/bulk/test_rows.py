@@ -177,7 +177,7 @@ def test_a_table_keeps_its_columns_and_types(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rows", "options", "said"),
+    ("rows", "options", "message"),
     [
         ({"words": ["a"]}, Options(), "no tokens and no text"),
         ({"text": [3]}, Options(), "the column text is int64"),
@@ -185,10 +185,10 @@ def test_a_table_keeps_its_columns_and_types(tmp_path):
         ({"text": ["a"]}, Options(field="body"), "no body"),
     ],
 )
-def test_a_table_without_words_is_refused_as_a_whole(rows, options, said, tmp_path):
+def test_a_table_without_words_is_refused_as_a_whole(rows, options, message, tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(rows), path)
-    with pytest.raises(DataError, match=said) as error:
+    with pytest.raises(DataError, match=message) as error:
         tagged(path, options)
     assert str(error.value).startswith(f"{path}: ")
 

@@ -29,11 +29,11 @@ def folder(tmp_path_factory) -> Path:
 def test_labels_figures_and_the_table_are_told_and_the_model_is_saved(folder, tmp_path, capsys):
     source, gold, target = str(folder / "classifier"), str(folder / "gold.conll"), str(tmp_path / "legal")
     assert main(["adopt", source, "-o", target, "--fit", gold]) == 0
-    told = capsys.readouterr()
-    assert told.out.startswith("5 of 5 labels read as BIO: O, B-PER, I-PER, B-LOC, I-LOC\n")
+    output = capsys.readouterr()
+    assert output.out.startswith("5 of 5 labels read as BIO: O, B-PER, I-PER, B-LOC, I-LOC\n")
     for line in ("best tag of each word, illegal retained", "mask only, one temperature", "fitted: ", "bias, l2 10"):
-        assert line in told.out
-    assert told.err.endswith(f"maskedcrf: {target}: saved; maskedcrf predict {target} tags with it\n")
+        assert line in output.out
+    assert output.err.endswith(f"maskedcrf: {target}: saved; maskedcrf predict {target} tags with it\n")
     fitted = Tagger.load(target)
     assert fitted.record.settings["fit"]["sentences"] == 2 * len(SENTENCES)
     (tmp_path / "text.conll").write_text("the O\ncat O\n")
@@ -43,13 +43,13 @@ def test_labels_figures_and_the_table_are_told_and_the_model_is_saved(folder, tm
 def test_json_has_all_of_it(folder, tmp_path, capsys):
     arguments = ["adopt", str(folder / "classifier"), "-o", str(tmp_path / "legal"), "--json"]
     assert main([*arguments, "--fit", str(folder / "gold.conll")]) == 0
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
     # The gold is what the mask gives: nothing is left to gain.
-    assert told["fit"]["chosen"] == "mask only"
-    assert told["fit"]["candidates"][0]["f1"] == 100
-    assert told["best tags"]["illegal"] > 0
-    assert told["best tags"]["retain"]["f1"] < 100
-    assert told["labels"]["scheme"] == "BIO"
+    assert output["fit"]["chosen"] == "mask only"
+    assert output["fit"]["candidates"][0]["f1"] == 100
+    assert output["best tags"]["illegal"] > 0
+    assert output["best tags"]["retain"]["f1"] < 100
+    assert output["labels"]["scheme"] == "BIO"
 
 
 def test_every_command_takes_the_folder_as_it_is(folder, tmp_path, capsys):
@@ -121,7 +121,7 @@ def test_scores_that_are_no_array_are_refused(folder, tmp_path, capsys):
     (tmp_path / "scores.npy").write_bytes(b"no array")
     arguments = ["adopt", str(folder / "classifier"), "-o", str(tmp_path / "legal")]
     assert main([*arguments, "--transitions", str(tmp_path / "scores.npy")]) == 2
-    told = capsys.readouterr().err
-    assert "not an array of numpy" in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert "not an array of numpy" in output
+    assert output.count("\n") == 1
     assert not (tmp_path / "legal").exists()

@@ -354,9 +354,11 @@ def test_the_package_runs_as_a_module(capsys, monkeypatch):
 def test_evaluate_tells_both_readings_whichever_is_printed(capsys, scored):
     for strategy in ("retain", "discard"):
         _, out, err = run(capsys, "evaluate", "--strategy", strategy, scored)
-        told = {line.split("illegal:")[1].split("|")[0]: line.split()[2] for line in err.splitlines() if " | " in line}
-        assert told == {"retain": "57.14", "discard": "50.00"}
-        assert out.splitlines()[1].endswith(f"FB1:  {told[strategy]}")
+        scores = {
+            line.split("illegal:")[1].split("|")[0]: line.split()[2] for line in err.splitlines() if " | " in line
+        }
+        assert scores == {"retain": "57.14", "discard": "50.00"}
+        assert out.splitlines()[1].endswith(f"FB1:  {scores[strategy]}")
 
 
 def test_repair_counts_every_tag_it_changed(capsys, tagged):
@@ -368,6 +370,6 @@ def test_repair_counts_every_tag_it_changed(capsys, tagged):
 @pytest.mark.parametrize("command", ["audit", "evaluate"])
 def test_a_scheme_that_most_segments_break_is_asked_about(command, capsys, tmp_path):
     (tmp_path / "iob1.conll").write_text("Oslo I-LOC I-LOC\nand O O\nRome I-LOC I-LOC\n\n")
-    asked = "2 of 2 predicted segments are illegal in BIO: is --scheme right? try maskedcrf check"
-    assert asked in run(capsys, command, str(tmp_path / "iob1.conll"))[2]
+    hint = "2 of 2 predicted segments are illegal in BIO: is --scheme right? try maskedcrf check"
+    assert hint in run(capsys, command, str(tmp_path / "iob1.conll"))[2]
     assert "is --scheme right" not in run(capsys, command, "--scheme", "IOB1", str(tmp_path / "iob1.conll"))[2]

@@ -28,11 +28,11 @@ def test_the_file_is_checked_against_the_folder_and_predicts_the_same(
 ) -> None:
     data, file = str(folder / "test.conll"), str(folder / "model.onnx")
     assert main(["export", str(folder / "model"), file, "--check", data, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["file"], told["bytes"], told["int8"]) == (file, Path(file).stat().st_size, False)
-    assert told["check"]["sentences"] == 30
-    assert told["check"]["different_tags"] == 0
-    assert told["check"]["f1_onnx"] == told["check"]["f1_model"] > 90
+    report = json.loads(capsys.readouterr().out)
+    assert (report["file"], report["bytes"], report["int8"]) == (file, Path(file).stat().st_size, False)
+    assert report["check"]["sentences"] == 30
+    assert report["check"]["different_tags"] == 0
+    assert report["check"]["f1_onnx"] == report["check"]["f1_model"] > 90
     answers = []
     for model in (file, str(folder / "model")):
         assert main(["predict", model, data]) == 0
@@ -48,11 +48,11 @@ def test_eight_bits_and_the_check_are_told_in_a_line_each(
     monkeypatch.setattr(layers, "SMALL_TABLE", 1)
     file = str(folder / "int8.onnx")
     assert main(["export", str(folder / "model"), file, "--int8", "--check", str(folder / "test.conll")]) == 0
-    told = capsys.readouterr()
-    assert told.err.startswith(f"maskedcrf: {file}: 0.")
-    assert told.err.endswith(" MB, int8\n")
-    assert told.out.startswith("30 sentences, ")
-    assert told.out.count("\n") == 1
+    report = capsys.readouterr()
+    assert report.err.startswith(f"maskedcrf: {file}: 0.")
+    assert report.err.endswith(" MB, int8\n")
+    assert report.out.startswith("30 sentences, ")
+    assert report.out.count("\n") == 1
 
 
 def test_eight_bits_are_refused_where_there_is_nothing_to_store_in_them(
@@ -60,9 +60,9 @@ def test_eight_bits_are_refused_where_there_is_nothing_to_store_in_them(
 ) -> None:
     file = tmp_path / "int8.onnx"
     assert main(["export", str(folder / "model"), str(file), "--int8", "--json"]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == (
+    report = capsys.readouterr()
+    assert report.out == ""
+    assert report.err == (
         f"maskedcrf: {file}: nothing to store in 8 bits: an LSTM, characters and tables of fewer than 1024 words stay "
         "as they are; leave --int8 out\n"
     )

@@ -23,7 +23,7 @@ def test_the_first_example_of_a_guide_holds(guide, tmp_path, monkeypatch, capsys
     for name, text in FILES.items():
         Path(name).write_text(text)
     block = re.search(r"^```\n(\$ .*?)^```$", (GUIDES / guide).read_text(), re.DOTALL | re.MULTILINE).group(1)
-    for shown in re.split(r"^\$ maskedcrf ", block, flags=re.MULTILINE)[1:]:
-        command, _, expected = shown.partition("\n")
+    for example in re.split(r"^\$ maskedcrf ", block, flags=re.MULTILINE)[1:]:
+        command, _, expected = example.partition("\n")
         main(shlex.split(command))
         assert capsys.readouterr().out == expected

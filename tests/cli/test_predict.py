@@ -168,8 +168,8 @@ def test_json_lines_on_standard_input_are_read_as_such(model, capsys, monkeypatc
 def test_a_file_that_nobody_recognises_is_never_tagged_as_text(model, capsys, tmp_path):
     (tmp_path / "in.html").write_text("<p>ann flew</p>\n")
     assert main(["predict", model, str(tmp_path / "in.html")]) == 2
-    said = capsys.readouterr().err
-    assert "in.html: no known format fits what is in it; say what it is (--input-format" in said
+    message = capsys.readouterr().err
+    assert "in.html: no known format fits what is in it; say what it is (--input-format" in message
     assert main(["predict", model, str(tmp_path / "in.html"), "--input-format", "text"]) == 0
 
 
@@ -244,12 +244,12 @@ def test_marked_text_shows_the_most_probable_of_entities_that_overlap(model, cap
     best = Tagger.load(model).predict("ann lee flew to new york .", probabilities=True).entities
     assert [each.text for each in best] == ["ann lee", "new york"]
     assert main(["predict", model, str(tmp_path / "in.txt"), "--format", "text", "--threshold", "0.0001"]) == 0
-    shown = capsys.readouterr().out
-    assert all(f"[{each.text} {each.type} {each.probability:.2f}]" in shown for each in best)
+    printed = capsys.readouterr().out
+    assert all(f"[{each.text} {each.type} {each.probability:.2f}]" in printed for each in best)
 
 
 @pytest.mark.parametrize(
-    ("content", "arguments", "said"),
+    ("content", "arguments", "message"),
     [
         (b"ann\n", ["--probabilities"], "--format jsonl"),
         (b"ann\n", ["--nbest", "3", "--format", "text"], "marked text has no room for n-best paths"),
@@ -264,13 +264,13 @@ def test_marked_text_shows_the_most_probable_of_entities_that_overlap(model, cap
         (b"ann\n", ["--threshold", "7", "--format", "jsonl"], "threshold"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_two(model, capsys, tmp_path, content, arguments, said):
+def test_wrong_input_is_one_line_and_exit_code_two(model, capsys, tmp_path, content, arguments, message):
     (tmp_path / "in.txt").write_bytes(content)
     output = tmp_path / "out"
     assert main(["predict", model, str(tmp_path / "in.txt"), *arguments, "-o", str(output)]) == 2
     errors = capsys.readouterr().err.strip().split("\n")
     assert len(errors) == 1
-    assert said in errors[0]
+    assert message in errors[0]
     assert not output.exists()
 
 
@@ -281,9 +281,9 @@ def test_a_folder_that_is_no_model_is_refused(capsys, tmp_path):
 
 def test_help_has_an_example(capsys):
     assert main(["predict", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert "maskedcrf predict model" in shown
-    assert all(re.search(rf"\{suffix}\b", shown) for form in ("conll", "jsonl") for suffix in SUFFIXES[form])
+    printed = capsys.readouterr().out
+    assert "maskedcrf predict model" in printed
+    assert all(re.search(rf"\{suffix}\b", printed) for form in ("conll", "jsonl") for suffix in SUFFIXES[form])
 
 
 def test_tokens_are_cut_as_the_model_learnt_them(capsys, tmp_path):

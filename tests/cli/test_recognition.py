@@ -56,19 +56,19 @@ def test_what_nobody_recognises_is_refused_by_all(
 
 @pytest.mark.parametrize("command", COLUMNS_ONLY)
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (DOCCANO, "doccano's JSON lines; this command reads columns: maskedcrf convert writes them"),
         ("Ann left\nfor Oslo today\n", "plain text, it seems; this command reads columns"),
     ],
 )
 def test_commands_of_columns_take_nothing_else(
-    command: str, content: str, said: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, content: str, message: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / ("a.conll" if content is DOCCANO else "a.txt")
     path.write_text(content)
     assert run(command, path, model) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     (tmp_path / "b.txt").write_text("Ann B:PER B:PER\n")  # tags that do not look like tags
     assert run(command, tmp_path / "b.txt", model, "--delimiter", ":") == 2
     assert run(command, tmp_path / "b.txt", model, "--delimiter", ":", "--input-format", "conll") == 0

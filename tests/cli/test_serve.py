@@ -40,17 +40,17 @@ def test_it_serves_a_model_folder_and_answers_what_it_has_begun_before_it_stops(
     with serving(model, "--log") as (process, port):
         assert httpx.get(f"http://localhost:{port}/health", timeout=60).json()["status"] == "ok"
         assert httpx.get(f"http://localhost:{port}/").text.startswith("<!doctype html>")
-        with socket.create_connection(("127.0.0.1", port), timeout=30) as begun:
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
             head = "POST /tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close"
-            begun.sendall(f"{head}\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode())
-            assert begun.recv(1 << 16).startswith(b"HTTP/1.1 100")  # the server waits for the body
+            connection.sendall(f"{head}\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 100")  # the server waits for the body
             process.send_signal(signal.SIGTERM)
             with suppress(ConnectionRefusedError):
                 while True:
                     socket.create_connection(("127.0.0.1", port), timeout=60).close()
-            begun.sendall(body)
+            connection.sendall(body)
             answer = b""
-            while part := begun.recv(1 << 16):
+            while part := connection.recv(1 << 16):
                 answer += part
         assert answer.startswith(b"HTTP/1.1 200")
         assert b'"B-LOC"' in answer
@@ -92,27 +92,27 @@ def test_a_port_in_use_is_refused_in_one_line(model: Path, capsys: pytest.Captur
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert main(["serve", str(model), "--port", str(port)]) == 2
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert (
-        said
+        message
         == f"maskedcrf: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with --port\n"
     )
 
 
 def test_a_host_that_is_none_is_refused_in_one_line(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", str(model), "--host", "256.1.1.1"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("maskedcrf: cannot listen on 256.1.1.1 ")
-    assert said.endswith("no such address; choose another with --host\n")
+    message = capsys.readouterr().err
+    assert message.startswith("maskedcrf: cannot listen on 256.1.1.1 ")
+    assert message.endswith("no such address; choose another with --host\n")
 
 
 def test_a_host_that_is_not_this_machine_is_refused_by_its_option(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", str(model), "--host", "192.0.2.1", "--port", "0"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("maskedcrf: cannot listen on 192.0.2.1 port 0: ")
-    assert said.endswith("; choose another with --host\n")
+    message = capsys.readouterr().err
+    assert message.startswith("maskedcrf: cannot listen on 192.0.2.1 port 0: ")
+    assert message.endswith("; choose another with --host\n")
 
 
 def test_rules_hide_what_they_find_in_the_service_too(model: Path, tmp_path: Path) -> None:
@@ -128,17 +128,17 @@ def test_rules_that_cannot_be_read_are_refused_in_one_line(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", str(model), "--patterns", str(tmp_path / "none.toml")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"maskedcrf: {tmp_path / 'none.toml'}: No such file or directory")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"maskedcrf: {tmp_path / 'none.toml'}: No such file or directory")
+    assert message.count("\n") == 1
 
 
 def test_a_file_is_no_model_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.onnx").write_bytes(b"")
     assert main(["serve", str(tmp_path / "m.onnx")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"maskedcrf: {tmp_path / 'm.onnx'}: a file; a model folder is what")
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"maskedcrf: {tmp_path / 'm.onnx'}: a file; a model folder is what")
+    assert message.count("\n") == 1
 
 
 def test_a_folder_that_is_no_model_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from service_helpers import build_tagger
 from maskedcrf.bulk.cluster import Cluster, connect_ray
 from maskedcrf.bulk.run import Progress
 from maskedcrf.cli import main
-from maskedcrf.cli.tag import _show_progress as shown
+from maskedcrf.cli.tag import _show_progress as show_progress
 from maskedcrf.cli.tag import _summary as summary
 from maskedcrf.crf.machine_code import NOTICE
 from maskedcrf.files import SUFFIXES
@@ -50,8 +50,8 @@ def test_a_cluster_is_found_by_its_address_and_the_exit_code_tells_of_rejects(mo
         environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache")}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert (done.returncode, done.stderr.replace(NOTICE, "")) == (0, "")  # the first run compiles
-        told = json.loads(done.stdout)
-        assert (told["finished"], told["sentences"], told["tokens"], told["rejected"]) == (1, 1, 5, 0)
+        report = json.loads(done.stdout)
+        assert (report["finished"], report["sentences"], report["tokens"], report["rejected"]) == (1, 1, 5, 0)
         assert main(["tag", model, str(tmp_path / "b.jsonl"), "-o", str(tmp_path / "out"), "--workers", "1"]) == 1
     assert json.loads((tmp_path / "out/a.jsonl").read_text())["tags"] == ["B-PER", "O", "O", "B-LOC", "O"]
     assert json.loads((tmp_path / "out/b.jsonl.rejects.jsonl").read_text())["place"] == 2
@@ -68,24 +68,24 @@ def test_an_address_where_nobody_answers_is_refused_at_once(model, tmp_path, cap
 
 
 @pytest.mark.parametrize(
-    ("name", "extra", "said"),
+    ("name", "extra", "message"),
     [
         ("missing.jsonl", [], "no such file"),
         ("a.txt", [], "plain text; what is tagged here is Parquet, JSON lines and columns: use maskedcrf predict"),
         ("a.conll", ["--probabilities"], "no room for probabilities"),
     ],
 )
-def test_what_cannot_be_begun_writes_nothing(name, extra, said, model, tmp_path, capsys):
+def test_what_cannot_be_begun_writes_nothing(name, extra, message, model, tmp_path, capsys):
     for given in ("a.txt", "a.conll"):
         (tmp_path / given).write_text("Ann\n")
-    assert said in refused([model, str(tmp_path / name), "-o", str(tmp_path / "out"), *extra], capsys)
+    assert message in refused([model, str(tmp_path / name), "-o", str(tmp_path / "out"), *extra], capsys)
     assert not (tmp_path / "out").exists()
 
 
 def test_an_output_that_is_a_file_is_refused(model, tmp_path, capsys):
     (tmp_path / "a.jsonl").write_text("{}\n")
-    said = refused([model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "a.jsonl")], capsys)
-    assert said.endswith("a.jsonl: File exists; give a folder that can be written")
+    message = refused([model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "a.jsonl")], capsys)
+    assert message.endswith("a.jsonl: File exists; give a folder that can be written")
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path, capsys):
@@ -98,8 +98,8 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path, capsys):
 def test_without_ray_the_message_says_how_to_install_it(model, tmp_path, capsys, monkeypatch):
     (tmp_path / "a.jsonl").write_text("{}\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    said = refused([model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out")], capsys)
-    assert "pip install 'maskedcrf[ray]'" in said
+    message = refused([model, str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out")], capsys)
+    assert "pip install 'maskedcrf[ray]'" in message
 
 
 @pytest.mark.parametrize(("flags", "same"), [([], ""), (["--overwrite"], " without --overwrite")])
@@ -110,8 +110,8 @@ def test_a_stopped_run_says_what_is_kept_and_ends_with_130(flags, same, tmp_path
 
     monkeypatch.setattr("maskedcrf.bulk.run.tag_files", stopped)
     assert main(["tag", "model", "a.jsonl", "-o", str(tmp_path), *flags]) == 130
-    said = f"maskedcrf: stopped; finished files are kept, the same command{same} does the rest\n"
-    assert capsys.readouterr().err == said
+    message = f"maskedcrf: stopped; finished files are kept, the same command{same} does the rest\n"
+    assert capsys.readouterr().err == message
 
 
 def test_help_has_an_example(capsys):
@@ -126,8 +126,8 @@ def test_help_names_every_ending_that_a_file_may_have(capsys):
 
 
 def test_the_summary_says_where_what_was_set_aside_lies_in_subfolders_too(tmp_path):
-    told = summary(Progress(3, finished=3, sentences=9, rejected=2), tmp_path)
-    assert told.endswith(f"2 rows set aside, see *.rejects.jsonl below {tmp_path}")
+    report = summary(Progress(3, finished=3, sentences=9, rejected=2), tmp_path)
+    assert report.endswith(f"2 rows set aside, see *.rejects.jsonl below {tmp_path}")
 
 
 def test_a_terminal_sees_how_far_it_is_and_the_last_tally_counts(monkeypatch):
@@ -138,7 +138,7 @@ def test_a_terminal_sees_how_far_it_is_and_the_last_tally_counts(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     steps = [Progress(3, skipped=1, sentences=100), Progress(3, skipped=1, finished=1, sentences=2600, rejected=7)]
-    assert shown(steps) is steps[-1]
+    assert show_progress(steps) is steps[-1]
     first, second = screen.getvalue().split("\r")[1:3]
     assert first.startswith("1 of 3 files, 100 sentences, 0 a second")
     assert second.startswith("2 of 3 files, 2,600 sentences, 7 set aside, ")

@@ -55,10 +55,10 @@ def test_a_tag_is_shown_on_a_terminal_and_kept_in_a_pipe(
     use_terminal(monkeypatch)
     given = [part.format(tagged) for part in command]
     main(given)
-    shown = capsys.readouterr()
-    assert "\x1b]" not in shown.out + shown.err
-    assert "\x07" not in shown.out + shown.err
-    assert "owned" in shown.out + shown.err
+    captured = capsys.readouterr()
+    assert "\x1b]" not in captured.out + captured.err
+    assert "\x07" not in captured.out + captured.err
+    assert "owned" in captured.out + captured.err
     use_terminal(monkeypatch, yes=False)
     main(given)
     piped = capsys.readouterr()
@@ -75,8 +75,8 @@ def test_a_token_is_shown_on_a_terminal_and_kept_in_a_file(
     text = tmp_path / "text.txt"
     text.write_text(f"Ann\x9b{TITLE} flew to Oslo.\n")
     assert main(["predict", str(model), str(text), "--format", shape]) == 0
-    shown = capsys.readouterr().out
-    assert not [letter for letter in shown if not letter.isprintable() and letter not in "\n\t"]
+    captured = capsys.readouterr().out
+    assert not [letter for letter in captured if not letter.isprintable() and letter not in "\n\t"]
     output = tmp_path / "out"
     assert main(["predict", str(model), str(text), "--format", shape, "--output", str(output)]) == 0
     assert "\x9b" in output.read_text()
@@ -84,9 +84,9 @@ def test_a_token_is_shown_on_a_terminal_and_kept_in_a_file(
 
 def test_an_error_shows_what_it_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / f"no{TITLE}file.conll")]) == 2
-    said = capsys.readouterr().err
-    assert "\x1b" not in said
-    assert f"no{SHOWN}file.conll" in said
+    message = capsys.readouterr().err
+    assert "\x1b" not in message
+    assert f"no{SHOWN}file.conll" in message
 
 
 def test_a_warning_is_made_printable_while_a_command_runs() -> None:

@@ -77,7 +77,7 @@ def test_several_seeds_are_summed_up(files, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["small.toml", "-o", "model"], "nothing given for train"),
         (["small.toml", "--train", "train.conll"], "nothing given for output"),
@@ -91,10 +91,10 @@ def test_several_seeds_are_summed_up(files, capsys):
         (["--train", "train.conll", "-o", "train.conll/model", "--set", "epochs=1"], "train.conll"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_two(files, capsys, arguments, said):
+def test_wrong_input_is_one_line_and_exit_code_two(files, capsys, arguments, message):
     assert main(["train", *arguments]) == 2
     errors = capsys.readouterr().err.strip().split("\n")
-    assert said in errors[-1]
+    assert message in errors[-1]
     assert len(errors) == 1
     assert not (files / "model").exists()
 
@@ -113,7 +113,7 @@ def test_what_is_in_the_way_is_left_alone(files, capsys):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "setting"),
     [
         ("train = 3", "train"),
         ("dev = [1]", "dev"),
@@ -124,12 +124,12 @@ def test_what_is_in_the_way_is_left_alone(files, capsys):
         ('train = {a = "train.conll"}', "train"),
     ],
 )
-def test_files_of_another_kind_are_named_in_one_line(files, capsys, line, said):
-    given = {"train": 'train = "train.conll"', "output": 'output = "model"'} | {said: line}
+def test_files_of_another_kind_are_named_in_one_line(files, capsys, line, setting):
+    given = {"train": 'train = "train.conll"', "output": 'output = "model"'} | {setting: line}
     (files / "wrong.toml").write_text("\n".join(given.values()))
     assert main(["train", "wrong.toml"]) == 2
     [error] = capsys.readouterr().err.strip().split("\n")
-    assert error.startswith(f"maskedcrf: {said}")
+    assert error.startswith(f"maskedcrf: {setting}")
 
 
 LOGGING = """
@@ -165,8 +165,8 @@ def test_help_shows_the_defaults_of_the_settings(capsys):
     out = " ".join(capsys.readouterr().out.split())
     settings = Settings()
     for name in ("scheme", "illegal_gold", "head", "mask", "seed", "device"):
-        told = out.partition(f" --{name.replace('_', '-')} <")[2].partition(" <")[0]
-        assert f"[default: {getattr(settings, name)}]" in told
+        text = out.partition(f" --{name.replace('_', '-')} <")[2].partition(" <")[0]
+        assert f"[default: {getattr(settings, name)}]" in text
     for name in ("file_scheme", "output_scheme", "epochs"):
         assert Settings.model_fields[name].description in out
 
@@ -186,7 +186,7 @@ def stop_before(monkeypatch, name, calls=0):
 
 
 @pytest.mark.parametrize(
-    ("place", "flags", "said"),
+    ("place", "flags", "message"),
     [
         ("run_epochs", [], "nothing was finished, the same command begins anew"),
         ("_tagger", [], "the same command goes on from the last checkpoint, in model.training"),
@@ -197,10 +197,10 @@ def stop_before(monkeypatch, name, calls=0):
         ),
     ],
 )
-def test_a_run_that_is_stopped_says_what_is_left_of_it(files, capsys, monkeypatch, place, flags, said):
+def test_a_run_that_is_stopped_says_what_is_left_of_it(files, capsys, monkeypatch, place, flags, message):
     stop_before(monkeypatch, place)
     assert main(["train", "small.toml", "--train", "train.conll", "-o", "model", *flags]) == 130
-    assert capsys.readouterr().err.splitlines()[-1] == f"maskedcrf: stopped; {said}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"maskedcrf: stopped; {message}"
 
 
 def test_a_run_over_an_old_model_that_is_stopped_begins_anew(files, capsys, monkeypatch):

@@ -54,9 +54,9 @@ class _OnCuda:
 @pytest.mark.parametrize("name", ["auto", "gpu"])
 def test_too_many_tags_for_a_gpu_go_to_the_plain_backend_with_one_warning(name: str) -> None:
     emissions: Any = _OnCuda(1500)
-    with pytest.warns(UserWarning, match="at most 1024 tags, here are 1500: plain .* takes over") as told:
+    with pytest.warns(UserWarning, match="at most 1024 tags, here are 1500: plain .* takes over") as warned:
         chosen, kernels = backends.backend_for(name, emissions)
-    assert len(told) == 1
+    assert len(warned) == 1
     assert chosen == backends.BACKENDS["plain"]
     assert kernels.__name__ == "maskedcrf.crf.matmul"  # type: ignore[attr-defined]
     with warnings.catch_warnings():
@@ -84,7 +84,7 @@ def test_a_device_without_float64_is_never_asked_for_it(name: str, monkeypatch: 
     crf, exact = (MaskedCRF(TAGS, "BIO", backend=backend) for backend in (name, "reference"))
     exact.load_state_dict(crf.state_dict())
     exact = exact.double()
-    asked = [
+    questions = [
         lambda crf, emissions: crf(emissions, tags, mask),
         lambda crf, emissions: crf.log_prob(emissions, tags, mask),
         lambda crf, emissions: crf.log_partition(emissions, mask),
@@ -95,12 +95,12 @@ def test_a_device_without_float64_is_never_asked_for_it(name: str, monkeypatch: 
         lambda crf, emissions: torch.cat(crf.span_probability(emissions, spans, mask)),
         lambda crf, emissions: crf.decode_tensor(emissions, mask),
     ]
-    expected = [ask(exact, emissions.double()).detach() for ask in asked]
+    expected = [ask(exact, emissions.double()).detach() for ask in questions]
     ranked = exact.nbest(emissions.double(), mask, k=2)
     monkeypatch.setattr(scores, "DEVICES_WITHOUT_FLOAT64", {"mps", "cpu"})
     with _NoFloat64():
         given = emissions.clone().requires_grad_()
-        found = [ask(crf, given) for ask in asked]
+        found = [ask(crf, given) for ask in questions]
         (gradient,) = torch.autograd.grad(found[0], given)
         drawn = crf.sample(given, mask, n=2)
         found_ranked = crf.nbest(given, mask, k=2)
@@ -172,8 +172,8 @@ def test_what_compilers_are_told_is_what_comes_out(
         call = getattr(torch.ops.maskedcrf, operator)
         with torch._subclasses.FakeTensorMode() as pretended:
             copies = [pretended.from_tensor(one) if isinstance(one, torch.Tensor) else one for one in arguments]
-            told = _described(call(*copies, name))
-        assert told == _described(call(*arguments, name)), operator
+            result = _described(call(*copies, name))
+        assert result == _described(call(*arguments, name)), operator
 
 
 def test_the_kernels_of_the_table_are_those_of_the_protocol() -> None:

@@ -136,10 +136,12 @@ def test_all_likely_segments_of_a_batch_are_those_of_the_reference(scale: float)
         for first, beyond in itertools.combinations(range(count + 1), 2)
         for kind in range(2)
     ]
-    asked = torch.tensor(every)
-    chances = reference.span_probability(emissions, mask, *parameters, asked[:, :3], members[asked[:, 3]], continues)
+    candidates = torch.tensor(every)
+    chances = reference.span_probability(
+        emissions, mask, *parameters, candidates[:, :3], members[candidates[:, 3]], continues
+    )
     for threshold, longest in ((0.0, None), (0.05, None), (0.3, 2)):
-        wanted = (chances >= threshold) & (chances > 0) & (asked[:, 2] - asked[:, 1] <= (longest or length))
+        wanted = (chances >= threshold) & (chances > 0) & (candidates[:, 2] - candidates[:, 1] <= (longest or length))
         where, found = cpu.likely_spans(
             emissions, mask, *parameters, members, continues, threshold=threshold, longest=longest
         )
@@ -148,7 +150,7 @@ def test_all_likely_segments_of_a_batch_are_those_of_the_reference(scale: float)
         order = torch.tensor(
             sorted(range(len(every)), key=lambda n: (every[n][0], every[n][2], every[n][3], every[n][1]))
         )
-        np.testing.assert_array_equal(where[kept], asked[order][sure[order]])
+        np.testing.assert_array_equal(where[kept], candidates[order][sure[order]])
         np.testing.assert_allclose(found[kept], chances[order][sure[order]], rtol=1e-9)
 
 
@@ -162,5 +164,5 @@ def test_no_rows_and_no_positions_have_answers() -> None:
         assert cpu.viterbi(emissions, mask, *parameters).scores.tolist() == [0.0] * rows
         assert cpu.nbest(emissions, mask, *parameters, 2).scores.tolist() == [[0.0, -torch.inf]] * rows
         assert cpu.sample(emissions, mask, *parameters, torch.rand(rows, 1, length)).shape == (rows, 1, length)
-        asked = torch.ones(1, 3).bool(), torch.zeros(3, 3).bool()
-        assert len(cpu.likely_spans(emissions, mask, *parameters, *asked)[1]) == 0
+        types = torch.ones(1, 3).bool(), torch.zeros(3, 3).bool()
+        assert len(cpu.likely_spans(emissions, mask, *parameters, *types)[1]) == 0

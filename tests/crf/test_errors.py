@@ -283,8 +283,8 @@ def test_nan_emissions_are_named_at_the_callers_own_position(crf: MaskedCRF, emi
 
 @pytest.mark.parametrize("rules", [["O", "B-X", "I-X"], ["B-X", "I-X", "O", "E-X", "S-X"]])
 def test_tags_of_a_scheme_that_nobody_named_are_asked_about(rules: list[str]) -> None:
-    with pytest.warns(UserWarning, match="no scheme: every step is legal; say scheme='BIO'") as told:
+    with pytest.warns(UserWarning, match="no scheme: every step is legal; say scheme='BIO'") as warned:
         MaskedCRF(rules)
-    assert told[0].filename == __file__
+    assert warned[0].filename == __file__
     MaskedCRF(Constraints.free(rules))
     MaskedCRF(["DET", "NOUN"])

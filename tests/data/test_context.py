@@ -72,8 +72,8 @@ def test_words_around_are_those_of_the_documents_text(sentences, words):
         for number, sentence in enumerate(own):
             before = [word for other in own[:number] for word in other.tokens]
             after = [word for other in own[number + 1 :] for word in other.tokens]
-            shown = Context(tuple(before[max(0, len(before) - words) :]), tuple(after[:words]))
-            expected.append(Sentence(sentence.tokens, file=sentence.file, document=sentence.document, context=shown))
+            context = Context(tuple(before[max(0, len(before) - words) :]), tuple(after[:words]))
+            expected.append(Sentence(sentence.tokens, file=sentence.file, document=sentence.document, context=context))
     assert list(with_context(iter(sentences), words)) == expected
 
 

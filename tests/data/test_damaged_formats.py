@@ -18,12 +18,12 @@ from maskedcrf.data.formats import FORMATS, read_sentences
 from maskedcrf.errors import MaskedCRFError
 
 
-def refused(path: Path, format: str, said: str) -> None:
+def require_refusal(path: Path, format: str, expected: str) -> None:
     with pytest.raises(MaskedCRFError) as caught:
         list(read_sentences(path, format=format))
     message = str(caught.value)
     assert message.startswith(str(path))
-    assert all(part in message for part in said.split(" ... "))
+    assert all(part in message for part in expected.split(" ... "))
     assert "\n" not in message
 
 
@@ -33,25 +33,25 @@ def test_damaged_text_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     raw = write(tmp_path / file).read_bytes()
     damages = [*ANY_TEXT.values(), *OWN[name]]
     assert len(damages) >= 15
-    for damage, said in damages:
+    for damage, expected in damages:
         (tmp_path / file).write_bytes(damage(raw))
-        refused(tmp_path / file, format, said)
+        require_refusal(tmp_path / file, format, expected)
     (tmp_path / file).unlink()
-    refused(tmp_path / file, format, "No such file")
+    require_refusal(tmp_path / file, format, "No such file")
 
 
 def test_a_damaged_file_is_one_line_and_exit_code_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, damages in OWN.items():
         _, file, write = EXAMPLES[name]
         path = write(tmp_path / file)
-        damage, said = damages[1]
+        damage, expected = damages[1]
         path.write_bytes(damage(path.read_bytes()))
         output = tmp_path / "out"
         command = ["convert", str(path), "--input-format", EXAMPLES[name][0], "--to-format", "jsonl", "-o", str(output)]
         assert main(command) == 2
         errors = capsys.readouterr().err.strip().split("\n")
         assert len(errors) == 1
-        assert said.split(" ... ")[-1] in errors[0]
+        assert expected.split(" ... ")[-1] in errors[0]
         assert not output.exists()
 
 
@@ -76,26 +76,28 @@ BRAT_DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("ending", "old", "new", "said"), BRAT_DAMAGES)
-def test_a_damaged_brat_folder_is_refused(tmp_path: Path, ending: str, old: str, new: str, said: str | None) -> None:
+@pytest.mark.parametrize(("ending", "old", "new", "expected"), BRAT_DAMAGES)
+def test_a_damaged_brat_folder_is_refused(
+    tmp_path: Path, ending: str, old: str, new: str, expected: str | None
+) -> None:
     folder = EXAMPLES["BRAT"][2](tmp_path / "brat")
     path = folder / f"travel.{ending}"
     raw = path.read_bytes()
     assert old.encode() in raw
     path.write_bytes(raw.replace(old.encode(), new.encode("latin-1"), 1))
-    if said is None:  # a longer name is no damage
+    if expected is None:  # a longer name is no damage
         assert len(list(read_sentences(folder))) == 2
         return
-    refused(folder, "brat", said)
+    require_refusal(folder, "brat", expected)
 
 
 def test_half_a_brat_document_is_refused(tmp_path: Path) -> None:
     folder = EXAMPLES["BRAT"][2](tmp_path / "brat")
     (folder / "more.txt").write_text("Bo.")
-    refused(folder, "brat", "no more.ann beside it")
+    require_refusal(folder, "brat", "no more.ann beside it")
     (folder / "more.txt").unlink()
     (folder / "travel.txt").unlink()
-    refused(folder, "brat", "no travel.txt beside it")
+    require_refusal(folder, "brat", "no travel.txt beside it")
 
 
 TRIPLES_DAMAGES = [
@@ -118,13 +120,13 @@ TRIPLES_DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "old", "new", "said"), TRIPLES_DAMAGES)
-def test_damaged_parallel_files_are_refused(tmp_path: Path, file: str, old: bytes, new: bytes, said: str) -> None:
+@pytest.mark.parametrize(("file", "old", "new", "expected"), TRIPLES_DAMAGES)
+def test_damaged_parallel_files_are_refused(tmp_path: Path, file: str, old: bytes, new: bytes, expected: str) -> None:
     folder = EXAMPLES["parallel files"][2](tmp_path / "atis")
     path = folder / file
     assert old in path.read_bytes()
     path.write_bytes(path.read_bytes().replace(old, new, 1))
-    refused(folder, "triples", said)
+    require_refusal(folder, "triples", expected)
 
 
 CUT: dict[str, Damage] = {
@@ -151,7 +153,7 @@ def test_damaged_binary_files_are_refused(tmp_path: Path, name: str, damage: str
     format, file, write = EXAMPLES[name]
     path = write(tmp_path / file)
     path.write_bytes(CUT[damage](path.read_bytes()))
-    refused(path, format, "; " if format == "spacy" else "")
+    require_refusal(path, format, "; " if format == "spacy" else "")
 
 
 def test_a_docbin_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -161,11 +163,11 @@ def test_a_docbin_of_something_else_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.spacy"
     for content in (b"text", srsly.msgpack_dumps({}), srsly.msgpack_dumps([1]), srsly.msgpack_dumps({"attrs": []})):
         path.write_bytes(zlib.compress(content))
-        refused(path, "spacy", "a damaged DocBin")
+        require_refusal(path, "spacy", "a damaged DocBin")
     doc = spacy.blank("en")("Ann left")
     doc.set_ents([spacy.tokens.Span(doc, 0, 1, "PER")], default="missing")
     path.write_bytes(spacy.tokens.DocBin(docs=[doc]).to_bytes())
-    refused(path, "spacy", "document 1: some tokens have no entity annotation")
+    require_refusal(path, "spacy", "document 1: some tokens have no entity annotation")
 
 
 def parquet_of(**columns: Any) -> Callable[[Path], None]:
@@ -179,7 +181,7 @@ def parquet_of(**columns: Any) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize(
-    ("write", "said"),
+    ("write", "expected"),
     [
         (parquet_of(words=TOKENS, tags=TAGS), "no column tokens and none text"),
         (parquet_of(tokens=TOKENS, tags=TAGS[::-1]), "row 1: 6 tokens but 8 tags"),
@@ -188,9 +190,9 @@ def parquet_of(**columns: Any) -> Callable[[Path], None]:
         (parquet_of(text=["Ann", "Bo"], spans=["x", "y"]), "row 1: spans must be a list of objects"),
     ],
 )
-def test_a_parquet_table_of_something_else_is_refused(tmp_path: Path, write: Any, said: str) -> None:
+def test_a_parquet_table_of_something_else_is_refused(tmp_path: Path, write: Any, expected: str) -> None:
     write(tmp_path / "a.parquet")
-    refused(tmp_path / "a.parquet", "parquet", said)
+    require_refusal(tmp_path / "a.parquet", "parquet", expected)
 
 
 def test_damaged_datasets_are_refused(tmp_path: Path) -> None:
@@ -205,14 +207,14 @@ def test_damaged_datasets_are_refused(tmp_path: Path) -> None:
     for number, (file, damage) in enumerate(spoilt):
         folder = Path(shutil.copytree(good, tmp_path / str(number)))
         (folder / file).write_bytes(damage((folder / file).read_bytes()))
-        refused(folder, "huggingface", "save")
+        require_refusal(folder, "huggingface", "save")
 
 
 def test_of_a_dict_of_several_splits_one_is_asked_for(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     part = datasets.load_from_disk(str(EXAMPLES["Dataset"][2](tmp_path / "good")))
     datasets.DatasetDict(train=part, test=part).save_to_disk(tmp_path / "both")
-    refused(tmp_path / "both", "huggingface", f"give the folder of one split: {tmp_path / 'both' / 'train'}, ")
+    require_refusal(tmp_path / "both", "huggingface", f"give the folder of one split: {tmp_path / 'both' / 'train'}, ")
     assert len(list(read_sentences(tmp_path / "both" / "train"))) == 2
 
 

@@ -48,8 +48,8 @@ def damage(path: Path, cuts: list[tuple[float, int, bytes]]) -> None:
 
 def require_our_own_error(path: Path, format: str) -> None:
     for chosen in (format, "auto"):
-        said = message_of(path, chosen)
-        assert said is None or ("\n" not in said and str(path) in said)
+        message = message_of(path, chosen)
+        assert message is None or ("\n" not in message and str(path) in message)
 
 
 @settings(max_examples=30)

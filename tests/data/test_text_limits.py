@@ -41,9 +41,9 @@ def test_a_line_of_twenty_megabytes_is_refused_in_one_line(tmp_path: Path, capsy
     model = build_tagger().save(tmp_path / "model")
     (tmp_path / "long.txt").write_text("a short line\n" + "a b, " * (4 << 20))
     assert main(["predict", str(model), str(tmp_path / "long.txt"), "--output", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err
-    assert "a text of more than 2,097,152 characters" in said
-    assert said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert "a text of more than 2,097,152 characters" in message
+    assert message.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 

@@ -19,7 +19,7 @@ HELP = re.compile(r"^    Example:\n(.*?)\n\n|^    Example:\n(.*?)\"\"\"", re.MUL
 INLINE = re.compile(r"`maskedcrf ([a-z]+[^`]*)`")
 
 
-def shown(path: Path) -> Iterator[str]:
+def command_lines(path: Path) -> Iterator[str]:
     """Whole command lines, from `maskedcrf` on, without comments and what they are piped into."""
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
     blocks = (
@@ -36,7 +36,7 @@ def command(name: str):
     return group.get_command(None, name)
 
 
-LINES = sorted({(path, line) for path in PAGES for line in shown(path)}, key=str)
+LINES = sorted({(path, line) for path in PAGES for line in command_lines(path)}, key=str)
 
 
 def refusal(line: str) -> str | None:

@@ -53,8 +53,8 @@ def test_each_word_is_read_where_most_of_its_surroundings_show(drawn: tuple[list
     cuts = windows(_ends(counts), capacity=capacity)
     chosen = owning_window(_ends(counts), cuts)
     for word, window in enumerate(chosen):
-        shown = {n: _context(counts, word, cut) for n, cut in enumerate(cuts) if cut[0] <= word < cut[1]}
-        assert shown[int(window)] == max(shown.values())
+        contexts = {n: _context(counts, word, cut) for n, cut in enumerate(cuts) if cut[0] <= word < cut[1]}
+        assert contexts[int(window)] == max(contexts.values())
 
 
 def _context(counts: list[int], word: int, cut: tuple[int, int]) -> float:

@@ -90,8 +90,10 @@ def test_a_notebook_runs_and_its_pictures_cross_a_step_out(path, tmp_path):
     nbformat.validate(notebook)
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    said = "".join(output["text"] for output in outputs if output.get("name") == "stderr")
-    assert [line for line in said.splitlines() if "compiling" not in line] == []  # which it says once on a new machine
+    errors = "".join(output["text"] for output in outputs if output.get("name") == "stderr")
+    assert [
+        line for line in errors.splitlines() if "compiling" not in line
+    ] == []  # which it says once on a new machine
     pictures = [output.data["image/svg+xml"] for output in outputs if "data" in output]
     assert any('class="cross"' in picture and 'class="illegal"' in picture for picture in pictures)
 

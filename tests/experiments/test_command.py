@@ -21,7 +21,7 @@ def _no_folders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("main", "given", "said"),
+    ("main", "given", "message"),
     [
         (run.main, ["small", "--corpora", "/nowhere"], "--corpora: /nowhere: no such folder"),
         (run.main, ["small", "--encoders", "/nowhere"], "--encoders: /nowhere: no such folder"),
@@ -32,12 +32,12 @@ def _no_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["corpora", "encoders", "jobs", "budget", "page"],
 )
 def test_an_option_that_cannot_be_is_refused_before_anything_is_done(
-    main: Main, given: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    main: Main, given: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(given)
     assert stopped.value.code == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_folder_may_be_named_by_its_variable(
@@ -50,12 +50,12 @@ def test_a_folder_may_be_named_by_its_variable(
 
 
 @pytest.mark.parametrize(
-    ("raised", "code", "said"),
+    ("raised", "code", "message"),
     [(KeyboardInterrupt(), 130, ""), (BrokenProcessPool(), 2, "error: a run was killed, perhaps for memory")],
     ids=["stopped by hand", "a worker killed"],
 )
 def test_what_stops_a_command_leaves_no_traceback(
-    raised: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
+    raised: BaseException, code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     @command
     def main(given: object) -> int:
@@ -63,8 +63,8 @@ def test_what_stops_a_command_leaves_no_traceback(
 
     assert main(None) == code
     error = capsys.readouterr().err
-    assert error.startswith(said)
-    assert error.count("\n") == bool(said)
+    assert error.startswith(message)
+    assert error.count("\n") == bool(message)
 
 
 OUTLIVING = """
@@ -83,8 +83,8 @@ def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "outliving.py"
     script.write_text(OUTLIVING)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as begun:
-        assert begun.stdout is not None
-        assert begun.stdout.readline() == "begun\n"
-        begun.kill()
-        begun.communicate(timeout=20)  # its end comes when the last process that could write has ended
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.kill()
+        process.communicate(timeout=20)  # its end comes when the last process that could write has ended

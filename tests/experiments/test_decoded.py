@@ -93,12 +93,12 @@ def test_gains_are_those_of_the_lines_and_tested_together() -> None:
     table = decoding_table(decoded)
     assert table.rows[0] == ("Weibo", *[f"96.0 {GAIN:+.2f}"] * len(ROWS), 3)
     assert len(thresholds_table(decoded).rows) == 9
-    said = decoding_sentence(decoded)
-    assert "adds 1.2 test F1 on average" in said
-    assert "27 of 27 models gain, significant gains: none, significant losses: none." in said
-    told = ways_sentence(decoded)
-    assert f"adds {GAIN:.2f} on average, one half {24000 / 248 - 96:.2f}" in told
-    assert "goes back to the path for 18 of 27 models, 18 of which gain from segments on test." in told
+    gains = decoding_sentence(decoded)
+    assert "adds 1.2 test F1 on average" in gains
+    assert "27 of 27 models gain, significant gains: none, significant losses: none." in gains
+    ways = ways_sentence(decoded)
+    assert f"adds {GAIN:.2f} on average, one half {24000 / 248 - 96:.2f}" in ways
+    assert "goes back to the path for 18 of 27 models, 18 of which gain from segments on test." in ways
 
 
 def test_models_that_were_not_measured_are_left_out() -> None:

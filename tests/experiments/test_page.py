@@ -95,9 +95,9 @@ def test_the_page_is_short() -> None:
 
 
 def test_pages_that_speak_of_masking_share_one_statement(committed: Evidence) -> None:
-    said = sentences.statement(committed)
+    sentence = sentences.statement(committed)
     for name in (*page.SHARED, "docs/paper.md"):
-        assert said in (ROOT / name).read_text(encoding="utf-8"), name
+        assert sentence in (ROOT / name).read_text(encoding="utf-8"), name
 
 
 @pytest.mark.parametrize("evidence", [MADE_UP, NOTHING], ids=["made up", "nothing yet"])

@@ -48,21 +48,21 @@ def test_a_line_that_is_no_result_is_named(
 def test_what_is_finished_is_not_trained_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begun: list[Training] = []
+    started: list[Training] = []
 
     def fake(missing: list[Training], *_: Any, **__: Any) -> list[tuple[Training, Any]]:
-        begun.extend(missing)
+        started.extend(missing)
         return [(each, entry(each) if each.seed > 1 else ValueError("no\nmemory")) for each in missing]
 
     monkeypatch.setattr(run, "in_processes", fake)
     options = argparse.Namespace(results=tmp_path, budget=1.0)
     append_result(ONE, tmp_path)
     assert run.run_missing([*TRAININGS, Training("weibo", "crf", 1e-2, 1)], options) == 1
-    assert begun == [TRAININGS[1], Training("weibo", "crf", 1e-2, 1)]
+    assert started == [TRAININGS[1], Training("weibo", "crf", 1e-2, 1)]
     assert set(read_results(tmp_path)) == {ONE["name"], OTHER["name"]}
-    said = capsys.readouterr().err
-    assert "2 trainings to do, 1 in the results" in said
-    assert "weibo/lstm1/crf/0.01/1: failed: memory" in said
+    errors = capsys.readouterr().err
+    assert "2 trainings to do, 1 in the results" in errors
+    assert "weibo/lstm1/crf/0.01/1: failed: memory" in errors
 
 
 def test_no_training_begins_after_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

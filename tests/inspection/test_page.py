@@ -53,12 +53,12 @@ def read(text: str) -> Reader:
 
 def test_the_page_has_every_section_and_no_script(vague):
     found = Collector().add_all(read_sentences(vague, TEST, gold_scheme=BIO))
-    told = read(page("a model on a file", found, signature="v:1"))
-    assert "script" not in told.tags
+    parsed = read(page("a model on a file", found, signature="v:1"))
+    assert "script" not in parsed.tags
     beginnings = ("In short", "Scores", "Errors by kind", "Which type", "Labels to look at", "Wrong sentences")
     beginnings += ("Most uncertain", "Calibration", "By length of the sentence", "By length of the segment", "By words")
     for beginning in beginnings:
-        assert any(heading.startswith(beginning) for heading in told.headings), beginning
+        assert any(heading.startswith(beginning) for heading in parsed.headings), beginning
 
 
 def test_a_second_model_has_its_sections(vague, able):

@@ -105,14 +105,14 @@ def _spoiled(folder, *, table=None, **keys):
 @pytest.mark.parametrize("table", ["encoder", None])
 @pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation"])
 def test_no_kernel_that_a_config_names_is_ever_fetched(tagger, tmp_path, monkeypatch, table, key):
-    asked = []
+    imported = []
     monkeypatch.setattr(
-        transformers.modeling_utils, "lazy_import_flash_attention", lambda name, **_: asked.append(name)
+        transformers.modeling_utils, "lazy_import_flash_attention", lambda name, **_: imported.append(name)
     )
     to_huggingface(tagger)[0].save_pretrained(tmp_path)
     _spoiled(tmp_path, table=table, **{key: "evil/kernel"})
     loaded = MaskedCRFForTokenClassification.from_pretrained(tmp_path)
-    assert asked == []
+    assert imported == []
     assert "evil/kernel" not in {loaded.config._attn_implementation, loaded.encoder.config._attn_implementation}
 
 

@@ -108,8 +108,8 @@ def test_without_an_attention_mask_it_is_every_position_and_transitions_count(tm
 
 def test_what_the_labels_were_read_as_stands_in_the_file(tmp_path):
     adopt_onnx(write_graph(tmp_path / "theirs.onnx"), tmp_path / "legal.onnx", labels=LABELS)
-    told = {each.key: each.value for each in onnx.load(tmp_path / "legal.onnx").metadata_props}
-    labels = json.loads(told[KEY])["labels"]
+    properties = {each.key: each.value for each in onnx.load(tmp_path / "legal.onnx").metadata_props}
+    labels = json.loads(properties[KEY])["labels"]
     assert labels["tags"] == {"0": None, "1": "O", "2": "B-X", "3": "I-X", "4": None}
     assert labels["dropped"]["4"] == "more scores than labels"
 

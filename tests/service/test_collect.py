@@ -47,7 +47,7 @@ def test_fixed_tags_are_kept_and_the_others_left_open(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "said"),
+    ("request_", "message"),
     [
         ({"text": TEXT}, "no token has a tag of its own"),
         ({"text": TEXT, "fixed": {"0": ["B-PER", "O"]}}, "no token has a tag of its own"),
@@ -57,13 +57,13 @@ def test_fixed_tags_are_kept_and_the_others_left_open(file: Path) -> None:
         ({"text": "Ann\nLee", "fixed": {"0": "O"}}, "this is for one sentence, and the text has 2"),
     ],
 )
-def test_what_says_nothing_is_not_kept(file: Path, request_: dict[str, Any], said: str) -> None:
+def test_what_says_nothing_is_not_kept(file: Path, request_: dict[str, Any], message: str) -> None:
     @asynchronous
     async def ask() -> None:
         async with connected(collector=Collector(file)) as client:
             answer = await client.post("/collect", json=request_)
             assert answer.status_code == 422
-            assert said in answer.json()["message"]
+            assert message in answer.json()["message"]
 
     ask()
     assert file.read_bytes() == b""

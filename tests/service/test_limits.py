@@ -105,10 +105,10 @@ async def test_the_guide_tells_every_limit_and_refusal() -> None:
     sizes = [limits.CHARACTERS, limits.TOKENS, limits.TOKEN_CHARACTERS, limits.SENTENCES, limits.REQUEST_TOKENS]
     assert all(f"{size:,}" in guide for size in (*sizes, limits.LATTICE_TOKENS))
     assert f"an `nbest` over {limits.NBEST} (below 1 for a lattice), a `threshold` below {limits.THRESHOLD}" in guide
-    told = {
+    documented = {
         int(status) for row in re.findall(r"^\| ([45][\d, ]+) \|", guide, re.MULTILINE) for status in row.split(", ")
     }
-    assert told == set(REASONS)
+    assert documented == set(REASONS)
     async with connected() as client:
         for body in ({"text": "a", "nbest": 21}, {"text": "a", "threshold": 0.009}, {"tokens": [""]}, {}):
             assert (await client.post("/tag", json=body)).status_code == 422

@@ -265,9 +265,9 @@ def test_a_text_too_long_for_a_lattice_still_shows_its_entities(view: Any, addre
     page = opened(view, address, SHOWN)
     page.get_by_label("Sentence").fill(f"{TEXT} " * (limits.LATTICE_TOKENS // 6 + 1))
     page.locator("#no-lattice").wait_for()
-    told = f"The lattice is left out: at most {limits.LATTICE_TOKENS} tokens in one request"
-    assert page.locator("#no-lattice").inner_text().startswith(told)
-    assert told in page.get_by_role("status").inner_text()
+    lines = f"The lattice is left out: at most {limits.LATTICE_TOKENS} tokens in one request"
+    assert page.locator("#no-lattice").inner_text().startswith(lines)
+    assert lines in page.get_by_role("status").inner_text()
     assert page.locator("mark").count() == 2 * (limits.LATTICE_TOKENS // 6 + 1)
     assert page.locator("mark").all_inner_texts()[:2] == ["Ann LeePER 91.15 %", "OsloLOC 88.87 %"]
     assert page.locator("#lattice").is_hidden()
@@ -301,8 +301,8 @@ def test_a_switch_shows_the_text_redacted_and_a_slider_what_is_promised(view: An
     assert page.locator("#redacted").inner_text() == "[PER] flew to [LOC]."
     assert page.locator("mark.hidden-entity").first.get_attribute("title").endswith("%, model")
     # One of five sentences is missed there; at the other end nothing, which 200 sentences show to 1 in 201.
-    told = page.locator("#promised .fact").all_inner_texts()
-    assert [line.split("\n")[0] for line in told][1:] == ["≤ 25.00 %", "0.00 %"]
+    lines = page.locator("#promised .fact").all_inner_texts()
+    assert [line.split("\n")[0] for line in lines][1:] == ["≤ 25.00 %", "0.00 %"]
     assert "at threshold 0.4999: On average at most 25.00%" in page.locator("#sentence").inner_text()
     slider = page.get_by_label("Hide more or less")
     slider.focus()

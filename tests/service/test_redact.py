@@ -106,13 +106,13 @@ async def test_rules_hide_too_and_are_named() -> None:
 @asynchronous
 async def test_many_at_once_get_the_answers_they_would_get_alone() -> None:
     texts = ["Ann Lee", "Oslo .", "", "Lee to Oslo", "x", "Ann\nLee"] * 4
-    asked = [
+    requests = [
         {"text": text, "threshold": (0.1, 0.5, 0.9)[number % 3], "replace": ("type", "name")[number % 2]}
         for number, text in enumerate(texts)
     ]
     async with connected() as client:
-        alone = [(await client.post("/redact", json=each)).json() for each in asked]
-        together = await asyncio.gather(*(client.post("/redact", json=each) for each in asked))
+        alone = [(await client.post("/redact", json=each)).json() for each in requests]
+        together = await asyncio.gather(*(client.post("/redact", json=each) for each in requests))
     assert [answer.json() for answer in together] == alone
 
 
@@ -125,7 +125,7 @@ def test_texts_that_are_redacted_together_are_no_neighbours_in_a_document() -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("requests", "words"),
     [
         ({"text": "Ann", "threshold": 1.5}, "threshold"),
         ({"text": "Ann", "threshold": -0.1}, "threshold"),
@@ -143,8 +143,8 @@ def test_texts_that_are_redacted_together_are_no_neighbours_in_a_document() -> N
     ],
 )
 @asynchronous
-async def test_what_is_not_asked_for_is_refused(asked: dict, words: str) -> None:
+async def test_what_is_not_asked_for_is_refused(requests: dict, words: str) -> None:
     async with connected() as client:
-        answer = await client.post("/redact", json=asked)
+        answer = await client.post("/redact", json=requests)
     assert (answer.status_code, answer.json()["error"]) == (422, "refused")
     assert re.search(re.escape(words), answer.json()["message"])

@@ -45,7 +45,7 @@ def bombard(address: str, path: str, method: str, mode: str, examples: int) -> C
     from schemathesis import GenerationMode, checks, openapi
 
     statuses: Counter[int] = Counter()
-    asked = [getattr(checks, name) for name in CHECKS]
+    chosen = [getattr(checks, name) for name in CHECKS]
     operation = openapi.from_dict(SCHEMA)[path][method.upper()]
 
     with requests.Session() as session:
@@ -53,7 +53,7 @@ def bombard(address: str, path: str, method: str, mode: str, examples: int) -> C
         @settings(max_examples=examples, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
         def send(case: object) -> None:
-            answer = case.call_and_validate(base_url=address, session=session, checks=asked)
+            answer = case.call_and_validate(base_url=address, session=session, checks=chosen)
             statuses[answer.status_code] += 1
             assert mode == "positive" or 400 <= answer.status_code < 500
 

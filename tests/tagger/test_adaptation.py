@@ -157,10 +157,10 @@ def test_what_best_tags_alone_give_by_hand(tagger):
 
 
 def test_progress_counts_every_sentence(tagger):
-    told: list[int] = []
+    steps: list[int] = []
     gold = labelled(tagger, 40)
-    tagger.fit_transitions(gold, progress=told.append)
-    assert sum(told) == 40
+    tagger.fit_transitions(gold, progress=steps.append)
+    assert sum(steps) == 40
 
 
 def test_calibration_of_one_sentence_is_refused(tagger):

@@ -150,7 +150,7 @@ def test_fixed_tags_are_kept_in_segments_too(own):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("options", "message"),
     [
         ({"decoding": "greedy"}, "decoding must be one of path, segments"),
         ({"segment_threshold": 0.3}, "segment_threshold belongs to decoding='segments'"),
@@ -159,9 +159,9 @@ def test_fixed_tags_are_kept_in_segments_too(own):
         ({"decoding": "segments", "segment_threshold": "expected", "beta": 0}, "beta says how many times"),
     ],
 )
-def test_what_is_no_decoding_is_refused(own, asked, message):
+def test_what_is_no_decoding_is_refused(own, options, message):
     with pytest.raises(MaskedCRFError, match=message):
-        own.predict(["a b"], **asked)
+        own.predict(["a b"], **options)
 
 
 @pytest.mark.parametrize("sentences", [DEV[:1], [replace(DEV[0], tags=None), DEV[1]]])

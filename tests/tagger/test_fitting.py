@@ -41,8 +41,8 @@ def sampled(
     found = []
     for length in torch.randint(3, 12, (sentences,), generator=generator).tolist():
         path = chain.sample(torch.zeros(1, length, len(TAGS)), generator=generator)[0, 0].tolist()
-        shown = torch.nn.functional.one_hot(torch.tensor(path), len(TAGS)) * strength
-        found.append(example(crf, shown + noise * torch.randn(length, len(TAGS), generator=generator), path))
+        strong = torch.nn.functional.one_hot(torch.tensor(path), len(TAGS)) * strength
+        found.append(example(crf, strong + noise * torch.randn(length, len(TAGS), generator=generator), path))
     return found
 
 

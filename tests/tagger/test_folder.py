@@ -72,16 +72,16 @@ def test_a_scheme_that_would_not_come_back_is_refused_in_one_line(tagger, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("tags", "scheme", "said"),
+    ("tags", "scheme", "expected"),
     [
         (["O", "B", "I"], Scheme.get("BIO"), "of 1 type\n"),
         (["O", "PER-X-B", "PER-X-I", "LOC-B", "LOC-I"], Scheme.get("BIO", prefix_last=True), "`LOC`, `PER-X`\n"),
         (["O", "B-PER-X", "I-PER-X"], Scheme.get("BIO"), "`PER-X`\n"),
     ],
 )
-def test_the_card_names_the_types_that_the_scheme_reads(tagger, tmp_path, tags, scheme, said):
+def test_the_card_names_the_types_that_the_scheme_reads(tagger, tmp_path, tags, scheme, expected):
     folder = _tagger_of(tagger, tags, scheme).save(tmp_path / "model")
-    assert said in (folder / "README.md").read_text()
+    assert expected in (folder / "README.md").read_text()
     assert Tagger.load(folder).tags == tuple(tags)
 
 

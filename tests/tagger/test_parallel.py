@@ -94,10 +94,10 @@ def test_an_error_in_a_thread_is_the_callers_and_leaves_nothing_behind(tagger, m
 
 
 def test_a_caller_that_gives_up_does_not_wait_for_what_has_not_begun(tagger, monkeypatch):
-    begun, given_up = [], threading.Event()
+    started, given_up = [], threading.Event()
 
     def blocked(features, compute=tagger.model.emissions):
-        begun.append(1)
+        started.append(1)
         given_up.wait()
         return compute(features)
 
@@ -113,7 +113,7 @@ def test_a_caller_that_gives_up_does_not_wait_for_what_has_not_begun(tagger, mon
     monkeypatch.setattr(tagger.model, "emissions", blocked)
     with pytest.raises(KeyboardInterrupt), compute_emissions(tagger.model, SENTENCES, size=1, tokens=40):
         raise KeyboardInterrupt
-    assert len(begun) <= 4 < len(SENTENCES)
+    assert len(started) <= 4 < len(SENTENCES)
     assert torch.get_num_threads() == 4
 
 

@@ -88,10 +88,12 @@ def test_neighbours_are_those_of_the_file_whatever_is_dropped_or_kept_for_dev(be
     train = [Sentence((f"w{n}",), ("I-X" if n == 3 else "B-X",)) for n in range(20)]
     chosen = Settings.of({**settings(bert, context=1), "illegal_gold": "drop"})
     corpus = build_corpus(train, None, None, chosen)
-    shown = {each.tokens: each.context for each in corpus.sentences + corpus.dev}
+    contexts = {each.tokens: each.context for each in corpus.sentences + corpus.dev}
     assert len(corpus.dev) == 2
     ends = {0: ((), ("w1",)), 19: (("w18",), ())}
-    assert shown == {(f"w{n}",): Context(*ends.get(n, ((f"w{n - 1}",), (f"w{n + 1}",)))) for n in range(20) if n != 3}
+    assert contexts == {
+        (f"w{n}",): Context(*ends.get(n, ((f"w{n - 1}",), (f"w{n + 1}",)))) for n in range(20) if n != 3
+    }
 
 
 def test_without_a_context_nothing_is_around(bert):
@@ -113,15 +115,15 @@ def test_a_run_is_another_if_documents_end_elsewhere(bert, context, differs, par
 
 
 @pytest.mark.parametrize(
-    ("encoder", "said"),
+    ("encoder", "message"),
     [
         ({"context": 8}, "encoder: context needs a transformer: no other part looks at the sentences around, got "),
         ({"transformer": "x", "context": -1}, "encoder.context: Input should be greater than or equal to 0, got -1"),
         ({"transformer": "x", "context": 513}, "encoder.context: Input should be less than or equal to 512, got 513"),
     ],
 )
-def test_a_context_that_cannot_be_is_refused_in_one_line(encoder, said):
+def test_a_context_that_cannot_be_is_refused_in_one_line(encoder, message):
     with pytest.raises(SettingsError) as refused:
         Settings.of({"encoder": encoder})
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(monkeypatch, events) -> tuple[list[dict[str, object]], str]:
+def watch_progress(monkeypatch, events) -> tuple[list[dict[str, object]], str]:
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", "120")
@@ -38,7 +38,7 @@ def test_a_terminal_sees_the_loss_the_epochs_and_the_scores_of_the_last(monkeypa
     steps = [
         Step(number, 2 * LOSS_EVERY_STEPS, torch.tensor(number / 8)) for number in range(1, 2 * LOSS_EVERY_STEPS + 1)
     ]
-    found, text = shown(monkeypatch, [*steps[:LOSS_EVERY_STEPS], Epoch(ENTRY), *steps[LOSS_EVERY_STEPS:]])
+    found, text = watch_progress(monkeypatch, [*steps[:LOSS_EVERY_STEPS], Epoch(ENTRY), *steps[LOSS_EVERY_STEPS:]])
     assert found == [ENTRY]
     assert "epoch 1: loss 0.5000, dev F1 71.25 retain / 72.50 discard, illegal 3.00 %, 2.0 s" in text
     assert "loss 2.500  F1 71.25  illegal 3.00 %" in text
@@ -47,7 +47,9 @@ def test_a_terminal_sees_the_loss_the_epochs_and_the_scores_of_the_last(monkeypa
 
 def test_an_epoch_without_dev_has_no_scores(monkeypatch):
     bare = {"epoch": 1, "loss": 0.5, "seconds": 2.0}
-    found, text = shown(monkeypatch, [Epoch(bare), Step(LOSS_EVERY_STEPS, LOSS_EVERY_STEPS, torch.tensor(0.25))])
+    found, text = watch_progress(
+        monkeypatch, [Epoch(bare), Step(LOSS_EVERY_STEPS, LOSS_EVERY_STEPS, torch.tensor(0.25))]
+    )
     assert found == [bare]
     assert epoch_line(bare) in text
     assert "loss 0.250" in text

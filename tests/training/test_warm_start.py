@@ -161,11 +161,11 @@ def test_on_the_command_line(first, tmp_path, capsys, monkeypatch):
         'device = "cpu"\nepochs = 1\n[encoder]\nwords = 16\ncharacters = 6\nlstm_hidden = 16\n'
     )
     given = ["train", "small.toml", "--train", "train.conll", "-o", "model"]
-    for wrong, said in (("nowhere", "nowhere: no such folder"), (str(tmp_path), "no model.safetensors")):
+    for wrong, message in (("nowhere", "nowhere: no such folder"), (str(tmp_path), "no model.safetensors")):
         assert main([*given, "--set", f"encoder_from={wrong}"]) == 2
         errors = capsys.readouterr().err.strip().split("\n")
         assert len(errors) == 1
-        assert said in errors[0]
+        assert message in errors[0]
     assert not (tmp_path / "model.training").exists()
     assert main([*given, "--set", f"encoder_from={first}"]) == 0
     assert Tagger.load(tmp_path / "model").record.settings["encoder_from"] == str(first)

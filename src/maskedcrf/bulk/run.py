@@ -241,9 +241,9 @@ class _Worker:
 
     def __call__(self, batch: Any) -> Iterator[Any]:
         for row in batch.to_pylist():
-            yield _row(row if row["ends"] else self._tagged(row), _DONE)
+            yield _row(row if row["ends"] else self._tag_piece(row), _DONE)
 
-    def _tagged(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _tag_piece(self, row: dict[str, Any]) -> dict[str, Any]:
         piece = Piece(row["first"], row["content"], row["layout"])
         done = tag(self._tagger, piece, path=row["path"], form=row["form"], options=self._options)
         rejects = "".join(json.dumps(reject, ensure_ascii=False) + "\n" for reject in done.rejects)

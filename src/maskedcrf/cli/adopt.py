@@ -166,7 +166,7 @@ def _encoding(sentences: int) -> Iterator[Callable[[int], None] | None]:
 def _tell(tagger: Tagger, found: tuple[BestTagAudit, Fit, str | None] | None, output: Path) -> None:
     from maskedcrf.cli.streams import note
 
-    echo(_labels_read(tagger.record.settings["adopted"]["labels"]))
+    echo(_describe_labels(tagger.record.settings["adopted"]["labels"]))
     if found is not None:
         audit, fit, pieces = found
         if pieces:
@@ -179,7 +179,7 @@ def _tell(tagger: Tagger, found: tuple[BestTagAudit, Fit, str | None] | None, ou
     note(f"{output}: saved; maskedcrf predict {output} tags with it")
 
 
-def _labels_read(report: dict[str, Any]) -> str:
+def _describe_labels(report: dict[str, Any]) -> str:
     """What the labels were taken for, in a few lines."""
     tags = [tag for tag in report["tags"].values() if tag is not None]
     lines = [f"{len(tags)} of {len(report['tags'])} labels read as {report['scheme']}: {', '.join(tags)}"]

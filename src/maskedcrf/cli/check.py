@@ -60,7 +60,7 @@ def run(
     if scheme is None:
         if delimiter != "-" or prefix_last:
             raise typer.BadParameter("say --scheme too when you say how tags are written")
-        chosen, found, others = _suggested(read(), ",".join(files))
+        chosen, found, others = _suggest_scheme(read(), ",".join(files))
     else:
         chosen = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
         found, others = sum((check(chunk, chosen) for chunk in read()), Checked()), []
@@ -77,7 +77,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _suggested(chunks: Iterable[list[Sentence]], files: str) -> tuple[Scheme, Checked, list[tuple[str, int]]]:
+def _suggest_scheme(chunks: Iterable[list[Sentence]], files: str) -> tuple[Scheme, Checked, list[tuple[str, int]]]:
     """The likeliest scheme, what a check by it finds, and what else fits with how many illegal transitions."""
     from dataclasses import replace
 

@@ -88,7 +88,7 @@ def run(
             for name, form in zip(files, found, strict=True)
             for sentence in read_sentences(name, format=form, **options)  # type: ignore[arg-type]
         )
-        _write(_converted_sentences(read, schemes, strategy, counts), to_format or "conll", output, schemes[1])
+        _write(_convert_sentences(read, schemes, strategy, counts), to_format or "conll", output, schemes[1])
         if report.counts:
             note(str(report))
     counts.tell(schemes, strategy)
@@ -129,19 +129,19 @@ def _rewrite_columns(
 
     with output_text(output) as text:
         for chunk in chunks(files, comment=comment, marks=True):
-            tags = _converted(chunk, column(chunk, number), schemes, strategy, counts)
+            tags = _convert_chunk(chunk, column(chunk, number), schemes, strategy, counts)
             sentences = [sentence.with_column(number, own) for sentence, own in zip(chunk, tags, strict=True)]
             counts.tokens += write_conll(sentences, text)
 
 
-def _converted_sentences(
+def _convert_sentences(
     sentences: Iterable[Sentence], schemes: Sequence[Scheme], strategy: Repair, counts: _Counts
 ) -> Iterator[Sentence]:
     """The sentences with their tags converted; those without tags stay so."""
     from maskedcrf.data.sentence import in_chunks
 
     for chunk in in_chunks(sentences):
-        tags = _converted(chunk, [sentence.tags or () for sentence in chunk], schemes, strategy, counts)
+        tags = _convert_chunk(chunk, [sentence.tags or () for sentence in chunk], schemes, strategy, counts)
         for sentence, own in zip(chunk, tags, strict=True):
             counts.tokens += len(own)
             yield sentence if sentence.tags is None else replace(sentence, tags=tuple(own), columns=())
@@ -171,7 +171,7 @@ def _write(sentences: Iterator[Sentence], to_format: str, output: str, scheme: S
                 handle.write(content)
 
 
-def _converted(
+def _convert_chunk(
     chunk: Sequence[Sentence],
     tags: Sequence[Sequence[str]],
     schemes: Sequence[Scheme],

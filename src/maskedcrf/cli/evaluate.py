@@ -87,11 +87,11 @@ def run(
     """
     # What is done with illegal segments decides the score, so that both readings are always told.
     rules = ["retain", "discard"] if strategy in (Rule.retain, Rule.discard, Rule.both) else [strategy.value]
-    asked = rules if strategy is Rule.both else [strategy.value]
+    strategies = rules if strategy is Rule.both else [strategy.value]
     if is_model(files[0]):
         if predicted_column is not None or prefix_last or delimiter != "-":
             raise typer.BadParameter("a model predicts, and writes tags its own way: leave out what says so of columns")
-        opened = _Opened.of(files[0], device, decoding_options(decoding, segment_threshold, beta), trust=trust)
+        opened = _LoadedModel.of(files[0], device, decoding_options(decoding, segment_threshold, beta), trust=trust)
         form = None if input_format == "auto" else input_format
         reading = {"tag_column": gold_column, "comment": comment, "format": form}
         results = _score_model(opened, files[1:], scheme, rules, reading)
@@ -102,7 +102,7 @@ def run(
         columns = gold, (PREDICTED if predicted_column is None else predicted_column)
         scheme_ = _scheme(scheme, delimiter, prefix_last)
         results = _score_columns(files, scheme_, rules, columns, comment=comment, input_format=input_format)
-    _tell(results, asked, as_json=as_json)
+    _tell(results, strategies, as_json=as_json)
 
 
 def is_model(name: str) -> bool:
@@ -141,7 +141,7 @@ def _score_columns(
 
 
 @dataclass(frozen=True)
-class _Opened:
+class _LoadedModel:
     """A model, and how it is to decode."""
 
     name: str
@@ -150,7 +150,7 @@ class _Opened:
     decoding: str
 
     @staticmethod
-    def of(name: str, device: str, options: dict[str, Any], *, trust: bool) -> _Opened:
+    def of(name: str, device: str, options: dict[str, Any], *, trust: bool) -> _LoadedModel:
         """Open a model folder or an ONNX file."""
         tagger: Tagger | OnnxTagger
         if Path(name).suffix == ".onnx":
@@ -163,13 +163,13 @@ class _Opened:
             tagger = Tagger.load(name, device=device)
         threshold = options["segment_threshold"]
         if threshold == "expected":
-            return _Opened(name, tagger, options, "segments at expected")
+            return _LoadedModel(name, tagger, options, "segments at expected")
         chosen = tagger.threshold_for(options["decoding"], threshold)
-        return _Opened(name, tagger, options, "path" if chosen is None else f"segments at {chosen:g}")
+        return _LoadedModel(name, tagger, options, "path" if chosen is None else f"segments at {chosen:g}")
 
 
 def _score_model(
-    opened: _Opened, files: Sequence[str], scheme: str | None, rules: Sequence[str], reading: dict[str, Any]
+    opened: _LoadedModel, files: Sequence[str], scheme: str | None, rules: Sequence[str], reading: dict[str, Any]
 ) -> dict[str, Evaluation]:
     """The scores of a model on labelled files, by strategy."""
     from maskedcrf.cli.streams import note
@@ -211,15 +211,15 @@ def _chunks(predictions: Iterator[Any], size: int = 1024) -> Iterator[list[Any]]
         yield chunk
 
 
-def _tell(results: dict[str, Evaluation], asked: Sequence[str], *, as_json: bool) -> None:
+def _tell(results: dict[str, Evaluation], strategies: Sequence[str], *, as_json: bool) -> None:
     """Print the scores asked for; all of them on standard error, with their signatures."""
     from maskedcrf.cli.streams import note, print_json, warn_wrong_scheme
 
     if as_json:
-        answers = {rule: results[rule].to_dict() for rule in asked}
+        answers = {rule: results[rule].to_dict() for rule in strategies}
         print_json(answers if len(answers) > 1 else next(iter(answers.values())))
         return
-    for rule in asked:
+    for rule in strategies:
         if sys.stdout.isatty():
             _show(results[rule])
         else:

@@ -74,7 +74,7 @@ def run(
     _require_sense(models, files, folds=folds, train=train or [], select=select, changes=set_ or [])
     reading = {"comment": comment, "format": None if input_format == "auto" else input_format}
     if select is not None:
-        _select(_open(models[0], device), files, select, format, output or "-", reading)
+        _select(_load(models[0], device), files, select, format, output or "-", reading)
         return
     if folds:
         made = _inspect_folds(models, train or [], folds, [*(set_ or []), f"data.format={input_format}"], device)
@@ -110,7 +110,7 @@ def _require_sense(
         raise typer.BadParameter(f"{models[0]} is a model; give files after it")
 
 
-def _open(name: str, device: str) -> Tagger:
+def _load(name: str, device: str) -> Tagger:
     from maskedcrf.tagger import Tagger
 
     return Tagger.load(name, device=device)
@@ -132,10 +132,10 @@ def _inspect(
     from maskedcrf.inspection.reading import in_context, read_sentences
     from maskedcrf.tags.scheme import Scheme
 
-    taggers = [_open(name, device) for name in models]
+    taggers = [_load(name, device) for name in models]
     own, report = taggers[0].output_scheme, ReadReport()
     gold = own if scheme is None else Scheme.get(scheme, delimiter=own.delimiter, prefix_last=own.prefix_last)
-    sentences = _labelled(taggers[0], files, gold, {**reading, "report": report})
+    sentences = _gold_sentences(taggers[0], files, gold, {**reading, "report": report})
     if len(taggers) == 1:
         around = in_context(taggers[0], sentences)
         found: Collector = Collector().add_all(read_sentences(taggers[0], around, gold_scheme=gold))
@@ -150,7 +150,7 @@ def _inspect(
     return found, comparison, title, signature(**made, model=",".join(models))
 
 
-def _labelled(tagger: Tagger, files: Sequence[str], gold: Scheme, reading: dict[str, Any]) -> Iterator[Sentence]:
+def _gold_sentences(tagger: Tagger, files: Sequence[str], gold: Scheme, reading: dict[str, Any]) -> Iterator[Sentence]:
     from maskedcrf.tagger.gold_files import require_gold, stream_gold
 
     for sentence in stream_gold(tagger, files, scheme=gold, **reading):
@@ -194,7 +194,7 @@ def _settings(models: Sequence[str], changes: Sequence[str], device: str) -> Set
     from maskedcrf.training.settings import Settings
     from maskedcrf.training.settings_file import read_settings
 
-    recorded = _open(models[0], "cpu").record.settings if models else {}
+    recorded = _load(models[0], "cpu").record.settings if models else {}
     base = {name: value for name, value in recorded.items() if name in Settings.model_fields}
     return Settings.of(read_settings(None, {"device": device, **assignments(list(changes))}, base=base))
 

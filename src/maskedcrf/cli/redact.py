@@ -120,8 +120,7 @@ def run(
         (calibrate and threshold is not None, "--threshold promises nothing: leave out one of it and --calibrate"),
         (ledger is not None and not files, "--ledger tells what was hidden in files: give some"),
     )
-    tagger = Tagger.load(model, device=device)
-    chosen = types.split(",") if types else None
+    tagger, chosen = Tagger.load(model, device=device), types.split(",") if types else None
     if calibrate:
         _promise(tagger, model, calibrate, miss_rate, confidence=confidence, types=chosen, unit=unit, loss=loss)
     redactor = _redactor(tagger, threshold, chosen, replace.value, read_rules(patterns, dictionary))
@@ -200,8 +199,8 @@ def _redact(
             for entries in _write(redactor, name, target, stack, *reading):
                 hidden.update(each.hidden.type for each in entries)
                 for entry in entries if book is not None else ():
-                    told = entry.to_json(with_text=ledger_text)
-                    print(json.dumps(told, ensure_ascii=False), file=book)
+                    record = entry.to_json(with_text=ledger_text)
+                    print(json.dumps(record, ensure_ascii=False), file=book)
     return hidden
 
 

@@ -53,7 +53,7 @@ def run(
     changed = tokens = 0
     with output_text(output) as text:
         for chunk in chunks(files, comment=comment, marks=True, input_format=input_format):
-            repaired = list(_repaired(chunk, column, scheme_, strategy.value))
+            repaired = list(_repair(chunk, column, scheme_, strategy.value))
             for before, after in zip(chunk, repaired, strict=True):
                 if before is not after:
                     changed += sum(map(ne, before.columns[column], after.columns[column]))
@@ -61,7 +61,7 @@ def run(
     note(f"{changed} of {tokens} tags changed ({scheme_.name}, {strategy.value})")
 
 
-def _repaired(chunk: Sequence[Sentence], number: int, scheme: Scheme, strategy: str) -> Iterator[Sentence]:
+def _repair(chunk: Sequence[Sentence], number: int, scheme: Scheme, strategy: str) -> Iterator[Sentence]:
     """The sentences, those with an illegal step rewritten, the others as they are."""
     from maskedcrf.cli.streams import column
     from maskedcrf.data.gold import REPAIRS

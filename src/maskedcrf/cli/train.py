@@ -75,9 +75,12 @@ def run(
         "device": device,
         "overwrite": overwrite or None,
     }
-    given = {name: value for name, value in flags.items() if value not in (None, [])}
     with _log_lines():
-        _train(config, {**given, **assignments(set_ or [])}, as_json=as_json)
+        _train(config, _given(flags) | assignments(set_ or []), as_json=as_json)
+
+
+def _given(flags: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value not in (None, [])}
 
 
 def describe(parameters: list[Any]) -> None:

@@ -27,10 +27,10 @@ def share_out(mask: Any, size: int) -> tuple[int, int]:
     return chunk, max(1, min(torch.get_num_threads(), -(-rows // chunk), work))
 
 
-def run_on_rows(kernel: Callable[..., Any], lattice: Any, *asked: Any) -> list[Any]:
+def run_on_rows(kernel: Callable[..., Any], lattice: Any, *arguments: Any) -> list[Any]:
     """Run a kernel over all rows, on threads where that pays; the result of each."""
     chunk, threads = share_out(lattice[1], len(lattice[3]))
-    return run(kernel, [(lattice, *asked, (chunk, first, threads)) for first in range(threads)])
+    return run(kernel, [(lattice, *arguments, (chunk, first, threads)) for first in range(threads)])
 
 
 def run(kernel: Callable[..., Any], jobs: list[Any]) -> list[Any]:

@@ -274,22 +274,22 @@ def load(name: str, folder: str | os.PathLike[str] = ".", *, seed: int = 0) -> C
     return Corpus(name, info.scheme, tuple(first), tuple(second), test.sentences, info.gold, tuple(differences))
 
 
-class _Loaded(NamedTuple):
+class _LoadedSplit(NamedTuple):
     sentences: tuple[Sentence, ...]
     differences: tuple[str, ...]
 
 
-def _load_part(info: CorpusInfo, part: Split | None, folder: Path) -> _Loaded:
+def _load_part(info: CorpusInfo, part: Split | None, folder: Path) -> _LoadedSplit:
     if part is None:
-        return _Loaded((), ())
+        return _LoadedSplit((), ())
     path = _find(info, part, folder)
     sentences = list(read_sentences(path, first_character=info.first_character))
     scheme = part.scheme or info.scheme
     differences = _differences(count(sentences, scheme), part.counts)
     differences += _checksum_differences(f"{_own_folder(info)}/{part.files[0]}", path)
     if part.scheme:
-        sentences = [_converted(sentence, part, info.scheme) for sentence in sentences]
-    return _Loaded(tuple(sentences), tuple(differences))
+        sentences = [_convert(sentence, part, info.scheme) for sentence in sentences]
+    return _LoadedSplit(tuple(sentences), tuple(differences))
 
 
 def _find(info: CorpusInfo, part: Split, folder: Path) -> Path:
@@ -309,7 +309,7 @@ def _own_folder(info: CorpusInfo) -> str:
     return info.name.partition("-")[0]
 
 
-def _converted(sentence: Sentence, part: Split, target: str) -> Sentence:
+def _convert(sentence: Sentence, part: Split, target: str) -> Sentence:
     names = dict(part.types)
     tags = convert(sentence.tags or (), part.scheme or target, target)
     renamed = tuple(_rename(tag, names) for tag in tags)

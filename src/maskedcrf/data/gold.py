@@ -88,7 +88,7 @@ def check_gold(
             if found is None or policy == "error":
                 kept.append(sentence)
             elif policy == "repair":
-                kept.append(_repaired(sentence, scheme, strategy))
+                kept.append(_repair(sentence, scheme, strategy))
             else:
                 dropped += len(sentence)
         count, tokens, touched = count + len(chunk), tokens + sum(map(len, chunk)), touched + len(illegal)
@@ -122,7 +122,7 @@ def _tags(sentence: Sentence) -> tuple[str, ...]:
     return sentence.tags
 
 
-def _repaired(sentence: Sentence, scheme: Scheme, strategy: Strategy) -> Sentence:
+def _repair(sentence: Sentence, scheme: Scheme, strategy: Strategy) -> Sentence:
     tags = tuple(REPAIRS[strategy](_tags(sentence), scheme))
     # The tags are one of the columns: written back, the file must say the same.
     columns = tuple(tags if column is sentence.tags else column for column in sentence.columns)

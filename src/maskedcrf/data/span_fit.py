@@ -107,21 +107,21 @@ class SpanFitter:
                     f"{text.where}: {both}; keep one of them, or choose: overlaps longest or first (--overlaps)"
                 )
             self.report.count("overlapping spans dropped")
-            self.report.places.append(f"{_shown(text, span)}: {both}; dropped ({self.overlaps} kept)")
+            self.report.places.append(f"{_describe(text, span)}: {both}; dropped ({self.overlaps} kept)")
         return sorted(kept)
 
     def _refuse_or_count(self, text: AnnotatedText, span: Span, why: str, near: str, *, can_snap: bool = False) -> bool:
         """Whether to snap a span that does not fit; otherwise it is dropped, or refused."""
-        shown = f"{_shown(text, span)} {why}; {near}"
+        message = f"{_describe(text, span)} {why}; {near}"
         if self.misfits == "error":
             ways = "snap or drop" if can_snap else "drop"
-            raise DataError(f"{shown}; correct it, or choose: misfits {ways} (--misfits)")
+            raise DataError(f"{message}; correct it, or choose: misfits {ways} (--misfits)")
         snaps = self.misfits == "snap" and can_snap
         done = "snapped" if snaps else "dropped"
         self.report.count(f"spans {done} that fit no tokens")
-        self.report.places.append(f"{shown}; {done}")
+        self.report.places.append(f"{message}; {done}")
         return snaps
 
 
-def _shown(text: AnnotatedText, span: Span) -> str:
+def _describe(text: AnnotatedText, span: Span) -> str:
     return f"{text.where}: span {span.start}:{span.end} {span.label} {text.text[span.start : span.end]!r:.80}"

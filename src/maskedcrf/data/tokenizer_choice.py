@@ -38,10 +38,10 @@ class Choice:
         """What to say if too many tokens differ."""
         if self.agreement >= ENOUGH:
             return None
-        shown = ", ".join(f"{token!r} {count}" for token, count in self.differences)
+        examples = ", ".join(f"{token!r} {count}" for token, count in self.differences)
         return (
             f"raw text will be cut by {self.tokenizer.name!r}, which agrees with {self.agreement:.1f} % of the tokens "
-            f"trained on; it cuts otherwise: {shown}; give the model tokens, or name a tokenizer (data.tokenizer)"
+            f"trained on; it cuts otherwise: {examples}; give the model tokens, or name a tokenizer (data.tokenizer)"
         )
 
 

@@ -91,12 +91,12 @@ def get_tokenizer(given: str | Mapping[str, Any], *, trusted: bool = True, piece
     if not isinstance(given, str):
         name, sentences = given.get("name"), given.get("sentences", "line")
         tables = {key: value for key, value in given.items() if key not in ("name", "sentences")}
-        found = _named(name, tables, trusted=trusted, pieces=pieces)
+        found = _tokenizer_of(name, tables, trusted=trusted, pieces=pieces)
         return found if sentences == "line" else found.with_sentences(sentences)
-    return _named(given, {}, trusted=trusted, pieces=pieces)
+    return _tokenizer_of(given, {}, trusted=trusted, pieces=pieces)
 
 
-def _named(name: Any, tables: Mapping[str, Any], *, trusted: bool, pieces: Any) -> Tokenizer:
+def _tokenizer_of(name: Any, tables: Mapping[str, Any], *, trusted: bool, pieces: Any) -> Tokenizer:
     if not isinstance(name, str):
         raise MaskedCRFError(f"a tokenizer has a name, such as unicode; got {name!r:.40}")
     if name == MODEL:
@@ -111,7 +111,7 @@ def _named(name: Any, tables: Mapping[str, Any], *, trusted: bool, pieces: Any) 
     if maker == "spacy" and rest:
         return Tokenizer(name, _spacy(rest))
     if colon and maker and rest.isidentifier():
-        return Tokenizer(name, _own(maker, rest))
+        return Tokenizer(name, _import_function(maker, rest))
     known = ", ".join(TOKENIZERS)
     raise MaskedCRFError(f"unknown tokenizer {name!r}; known are {known}, spacy:LANGUAGE and module:function")
 
@@ -250,7 +250,7 @@ def _spacy(language: str) -> Callable[[str], Ranges]:
     return cut
 
 
-def _own(module: str, function: str) -> Callable[[str], Ranges]:
+def _import_function(module: str, function: str) -> Callable[[str], Ranges]:
     try:
         own = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:

@@ -90,12 +90,12 @@ class WordEmbeddings(EncoderPart):
             hidden = rare & (torch.rand(numbers.shape, device=numbers.device) < RARE_WORD_DROPOUT)
             numbers = torch.where(hidden, features["shapes"], numbers)
         if not self.vocabulary.vector_only_words:
-            return self._trained(numbers)
-        vectors = self._trained(numbers.clamp(max=trained - 1))
+            return self._trained_vectors(numbers)
+        vectors = self._trained_vectors(numbers.clamp(max=trained - 1))
         known = self.known[(numbers - trained).clamp(min=0)].to(vectors.dtype)
         return torch.where((numbers >= trained)[..., None], known, vectors)
 
-    def _trained(self, numbers: Tensor) -> Tensor:
+    def _trained_vectors(self, numbers: Tensor) -> Tensor:
         vectors: Tensor = self.trained(numbers)
         return vectors
 

@@ -58,7 +58,7 @@ class Interval:
 
 def approximate_randomisation(first: Ints, second: Ints, *, trials: int = 10_000, seed: int = 0) -> Difference:
     """Two-sided p-value of the difference in F1, by swapping the two systems' sentences at random."""
-    first, second = _paired(first, second)
+    first, second = _require_pairs(first, second)
     observed = float(f1_scores(second.sum(0)) - f1_scores(first.sum(0)))
     chances = swapped_differences(first, second, trials=trials, seed=seed)
     return Difference(observed, as_far_by_chance(observed, chances), trials, seed)
@@ -66,7 +66,7 @@ def approximate_randomisation(first: Ints, second: Ints, *, trials: int = 10_000
 
 def swapped_differences(first: Ints, second: Ints, *, trials: int, seed: int = 0) -> Floats:
     """(trials,): the difference in F1 with the two systems' sentences swapped at random."""
-    first, second = _paired(first, second)
+    first, second = _require_pairs(first, second)
     total, change = first.sum(0) + second.sum(0), second - first
     generator = np.random.default_rng(seed)
     found = []
@@ -87,7 +87,7 @@ def bootstrap(
     counts: Ints, other: Ints | None = None, *, level: float = 0.95, trials: int = 10_000, seed: int = 0
 ) -> Interval:
     """Percentile interval of F1 over resampled sentences; with `other`, of what F1 gains from `counts` to `other`."""
-    first, second = _paired(counts, other if other is not None else np.zeros_like(counts))
+    first, second = _require_pairs(counts, other if other is not None else np.zeros_like(counts))
     sign = -1.0 if other is not None else 1.0  # gain = other - first
 
     def score(one: Ints, two: Ints) -> Floats:
@@ -96,8 +96,8 @@ def bootstrap(
     generator = np.random.default_rng(seed)
     values = []
     for size in _blocks(trials, 6 * len(first)):
-        drawn = generator.integers(0, len(first), size=(size, len(first)))
-        values.append(score(first[drawn].sum(1), second[drawn].sum(1)))
+        samples = generator.integers(0, len(first), size=(size, len(first)))
+        values.append(score(first[samples].sum(1), second[samples].sum(1)))
     low, high = np.quantile(np.concatenate(values), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(score(first.sum(0), second.sum(0))), float(low), float(high), level, trials, seed)
 
@@ -110,14 +110,14 @@ def bootstrap_each(counts: Ints, *, level: float = 0.95, trials: int = 1000, see
     generator = np.random.default_rng(seed)
     size, scores, _ = counts.shape
     flat = counts.reshape(size, -1).astype(np.float64)  # whole numbers, so that any order of summing is exact
-    drawn = [generator.multinomial(size, np.full(size, 1 / size), size=block) for block in _blocks(trials, size)]
-    values = np.concatenate([f1_scores((times @ flat).reshape(-1, scores, 3)) for times in drawn])
+    samples = [generator.multinomial(size, np.full(size, 1 / size), size=block) for block in _blocks(trials, size)]
+    values = np.concatenate([f1_scores((times @ flat).reshape(-1, scores, 3)) for times in samples])
     lows, highs = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
     columns = (f1_scores(counts.sum(0)).tolist(), lows.tolist(), highs.tolist())
     return [Interval(value, low, high, level, trials, seed) for value, low, high in zip(*columns, strict=True)]
 
 
-def _paired(first: Ints, second: Ints) -> tuple[Ints, Ints]:
+def _require_pairs(first: Ints, second: Ints) -> tuple[Ints, Ints]:
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     if first.shape != second.shape or first.ndim != 2 or first.shape[1] != 3 or not len(first):
         raise ShapeError(

@@ -101,7 +101,7 @@ class Evaluation:
         ]
         if self.tokens:
             lines.append(f"accuracy: {self.accuracy:6.2f}%; {_ratios(total)}")
-        for kind in _listed(self.types):
+        for kind in _type_names(self.types):
             # Perl pads bytes, not characters.
             padding = " " * (17 - len(kind.encode("utf-8", "surrogatepass")))
             lines.append(f"{padding}{kind}: {_ratios(self.types[kind])}  {self.types[kind].predicted}")
@@ -116,7 +116,7 @@ def _ratios(tally: Tally) -> str:
     return f"precision: {tally.precision:6.2f}%; recall: {tally.recall:6.2f}%; FB1: {tally.f1:6.2f}"
 
 
-def _listed(types: dict[str, Tally]) -> Iterator[str]:
+def _type_names(types: dict[str, Tally]) -> Iterator[str]:
     """Type names as conlleval lists them: it prints a name that Perl holds for false twice, once per side."""
     for kind, tally in types.items():
         yield kind

@@ -182,9 +182,9 @@ def _shown(
     # Whole segments: one that the window would cut is shown as far as it reaches.
     inside = [span for span in spans if span[1] > first and span[0] < after]
     first, after = min([first, *(s[0] for s in inside)]), max([after, *(s[1] for s in inside)])
-    moved = [(start - first, end - first, kind) for start, end, kind in inside]
+    relative = [(start - first, end - first, kind) for start, end, kind in inside]
     marks = [(span[0] - first, span[1] - first, span[2]) for span in wrong if span is not None]
-    text = html.marked(tokens[first:after], moved, wrong=marks)
+    text = html.marked(tokens[first:after], relative, wrong=marks)
     return f"{'&hellip; ' if first else ''}{text}{' &hellip;' if after < len(tokens) else ''}"
 
 
@@ -201,13 +201,16 @@ def _uncertain(found: Collector) -> Section:
 
 
 def _calibration(found: Collector) -> Section:
-    held = found.calibration.result()
-    rows = [[f"{100 * p:.1f}", f"{100 * right:.1f}", str(number)] for number, p, right in held.bins]
-    lines = {"promised": [100 * each.probability for each in held.bins], "right": [100 * b.accuracy for b in held.bins]}
-    ticks = [f"{100 * each.probability:.0f}" for each in held.bins]
-    drawn = html.curves(lines, x="promised, %", y="right, %", ticks=ticks)
+    calibration = found.calibration.result()
+    rows = [[f"{100 * p:.1f}", f"{100 * right:.1f}", str(number)] for number, p, right in calibration.bins]
+    lines = {
+        "promised": [100 * each.probability for each in calibration.bins],
+        "right": [100 * b.accuracy for b in calibration.bins],
+    }
+    ticks = [f"{100 * each.probability:.0f}" for each in calibration.bins]
+    curves = html.curves(lines, x="promised, %", y="right, %", ticks=ticks)
     text = "Predicted segments by their exact probability: a calibrated model is right as often as it promises."
-    return "Calibration", text, drawn + html.table(("promised, %", "right, %", "segments"), rows)
+    return "Calibration", text, curves + html.table(("promised, %", "right, %", "segments"), rows)
 
 
 def _properties(found: Collector) -> list[Section]:

@@ -115,11 +115,11 @@ def _read_batch(
         pairs = zip(asked[row], exact[row].tolist(), strict=True)
         kept = {*(gold or ()), *predicted[row]}
         probabilities = {span: share for span, share in pairs if share >= LEAST or span in kept}
-        unseen = _unseen(model.encoder.parts, sentence.tokens)
+        unseen = _unknown_words(model.encoder.parts, sentence.tokens)
         yield Reading(sentence, gold, predicted[row], probabilities, outside[row], entropies[row], unseen)
 
 
-def _unseen(parts: Any, tokens: Sequence[str]) -> frozenset[int] | None:
+def _unknown_words(parts: Any, tokens: Sequence[str]) -> frozenset[int] | None:
     """Which words neither training nor a vector file had."""
     if "words" not in parts:
         return None

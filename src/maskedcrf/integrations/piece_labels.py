@@ -31,8 +31,8 @@ class PieceLabels:
 
     def __str__(self) -> str:
         counts = f"{self.again} say B- again, {self.inside} I-, {self.other} something else"
-        told = f"of {self.again + self.inside + self.other} words of several pieces that begin an entity, {counts}"
-        return f"{told}: each word is one position of the lattice, so none is split" if self.repeats else told
+        summary = f"of {self.again + self.inside + self.other} words of several pieces that begin an entity, {counts}"
+        return f"{summary}: each word is one position of the lattice, so none is split" if self.repeats else summary
 
 
 @torch.inference_mode()

@@ -212,7 +212,7 @@ def _require_same_scores(where: str, classifier: Any, tagger: Tagger, rules: Con
     pieces, mask = features["pieces"], features.get("piece_mask")
     logits = classifier(input_ids=pieces, attention_mask=mask).logits
     at = logits.flatten(0, 1)[features["places"]][..., list(rules.report.columns)]
-    expected = _pooled(at, features)
+    expected = _pool_pieces(at, features)
     own = tagger.model.emissions(features)
     if not torch.allclose(own, expected, atol=TOLERANCE, rtol=TOLERANCE):
         gap = float((own - expected).abs().max())
@@ -221,7 +221,7 @@ def _require_same_scores(where: str, classifier: Any, tagger: Tagger, rules: Con
         )
 
 
-def _pooled(scores: Tensor, features: Mapping[str, Tensor]) -> Tensor:
+def _pool_pieces(scores: Tensor, features: Mapping[str, Tensor]) -> Tensor:
     """(B, T, K, D) -> (B, T, D): the one piece, or the mean of those that are there."""
     if "piece_counts" not in features:
         return scores[:, :, 0]

@@ -111,17 +111,17 @@ def append_crf(encoder: Any, crf: Any) -> None:
     """Put the CRF behind an encoder whose inputs include `mask` and whose output is `emissions`, in place."""
     for graph in _graphs(crf.graph):
         for value in (*graph.input, *graph.output, *graph.initializer):
-            value.name = _own(value.name)
+            value.name = _private_name(value.name)
         for node in graph.node:
-            node.input[:] = map(_own, node.input)
-            node.output[:] = map(_own, node.output)
+            node.input[:] = map(_private_name, node.input)
+            node.output[:] = map(_private_name, node.output)
     encoder.graph.node.extend(crf.graph.node)
     encoder.graph.initializer.extend(crf.graph.initializer)
     del encoder.graph.output[:]
     encoder.graph.output.extend(crf.graph.output)
 
 
-def _own(name: str) -> str:
+def _private_name(name: str) -> str:
     return name if name in SHARED else PREFIX + name
 
 

@@ -223,8 +223,8 @@ class OnnxTagger:
                 raise IllegalPathError(f"input {place.text} (counted from 0): no legal path has its length")
         best = [row[: len(sentence.tokens)] for sentence, row in zip(sentences, found.tags.tolist(), strict=True)]
         paths = best if threshold is None else self._by_segments(found, list(map(len, best)), threshold)
-        written = self._written(paths)
-        first = written if paths is best else self._written(best)
+        written = self._tags_and_segments(paths)
+        first = written if paths is best else self._tags_and_segments(best)
         shares = np.exp(found.log_probability, dtype=np.float64).tolist()
         for sentence, (tags, segments), (own, _), share in zip(sentences, written, first, shares, strict=True):
             yield Prediction(sentence, tags, segments, None, (RankedPath(own, share),) if ranked else ())
@@ -243,7 +243,7 @@ class OnnxTagger:
     def _constraints(self) -> Constraints:
         return Constraints.from_scheme(self.tags, self.scheme)
 
-    def _written(self, paths: Sequence[Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[Segment, ...]]]:
+    def _tags_and_segments(self, paths: Sequence[Sequence[int]]) -> list[tuple[tuple[str, ...], tuple[Segment, ...]]]:
         """Tags in the output scheme, and segments."""
         found = []
         for path, row in zip(paths, read_paths(paths, self.tags, self.scheme), strict=True):

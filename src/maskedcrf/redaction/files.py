@@ -42,8 +42,8 @@ class Entry(NamedTuple):
 
     def to_json(self, *, with_text: bool = False) -> dict[str, Any]:
         """Plain values; the text only if asked for."""
-        told: dict[str, Any] = {"document": self.document, **self.hidden.to_json()}
-        return {**told, "text": self.text} if with_text else told
+        entry: dict[str, Any] = {"document": self.document, **self.hidden.to_json()}
+        return {**entry, "text": self.text} if with_text else entry
 
 
 class Written(NamedTuple):

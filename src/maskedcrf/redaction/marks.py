@@ -33,8 +33,8 @@ class Marks:
             return mark
         if self._replace == "blank":
             return " " * len(text)
-        shown = kind or UNNAMED
-        return f"[{shown}]" if self._replace == "type" else f"[{shown}-{self._number(shown, text)}]"
+        kind_name = kind or UNNAMED
+        return f"[{kind_name}]" if self._replace == "type" else f"[{kind_name}-{self._number(kind_name, text)}]"
 
     def _number(self, kind: str, text: str) -> int:
         name = kind, normalise(text)

@@ -114,8 +114,8 @@ class RuleFinder:
         """
         if not sentence.tokens:
             return []
-        shown = Prediction(sentence, (), ())
-        words = _Words(shown.text, shown.offsets)
+        prediction = Prediction(sentence, (), ())
+        words = _Words(prediction.text, prediction.offsets)
         return settle([*self._matches(words), *self._names(sentence, words)])
 
     def _matches(self, words: _Words) -> Iterator[Finding]:

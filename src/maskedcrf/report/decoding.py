@@ -12,7 +12,7 @@ def decoding_section(choice: Mapping[str, Any]) -> tuple[str, str, str]:
     """Heading, sentence and picture of what `DecodingChoice.to_json` gave: dev scores against the threshold."""
     score = "F1" if choice["beta"] == 1 else f"F{choice['beta']:g}"
     thresholds = [threshold for threshold, _ in choice["curve"]]
-    drawn = html.curves(
+    curves = html.curves(
         {
             "segments": [f1 for _, f1 in choice["curve"]],
             "best path": [choice["path_f1"]] * len(thresholds),
@@ -28,4 +28,4 @@ def decoding_section(choice: Mapping[str, Any]) -> tuple[str, str, str]:
         f"{choice['held_out_f1']:.2f} with the threshold chosen on other sentences, {choice['path_f1']:.2f} by path: "
         f"the tagger decodes by {choice['decoding']}."
     )
-    return "Path or segments", text, drawn
+    return "Path or segments", text, curves

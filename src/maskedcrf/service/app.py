@@ -73,7 +73,7 @@ class Service:
         limits.at_most(total, most, TOTAL)
         found = list[Sentence]()
         for number, one in enumerate(given):
-            with _located(number, of=len(given)):
+            with _name_sentence(number, of=len(given)):
                 sentence = to_sentence(
                     one.text if "text" in one.model_fields_set else one.tokens, self.tagger.tokenizer
                 )
@@ -85,7 +85,7 @@ class Service:
             limits.at_most(total, most, TOTAL)
             found.append(sentence)
         for number, one in enumerate(given):
-            with _located(number, of=len(given)):
+            with _name_sentence(number, of=len(given)):
                 found[number] = self._with_fixed_tags(found[number], one)
         return found
 
@@ -166,9 +166,8 @@ def create_app(
     """
     limits = Limits() if limits is None else limits
     tagger.model.eval()
-    service = Service(tagger, rules)
+    service, metrics = Service(tagger, rules), Metrics()
     bodies = Budget(limits.bodies_bytes, what="too many bodies are being read")
-    metrics = Metrics()
     batcher = Batcher(service.answer, limits, observe=metrics.count_batch)
     metrics.add_gauge("queue_requests", "Requests waiting for the model.", lambda: batcher.waiting)
     metrics.add_gauge("queue_tokens", "Tokens of requests that wait or are in the model.", lambda: batcher.budget.used)
@@ -194,7 +193,7 @@ def create_app(
     app.state.batcher = batcher
     app.router.route_class = _limited_route(limits, bodies)
     app.add_middleware(SecurityMiddleware, hosts=hosts, metrics=metrics, stopping=stopping)
-    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(MaskedCRFError, _on_library_error)
     _add_tagging(app, service, batcher)
@@ -285,8 +284,8 @@ def _add_redaction(app: FastAPI, service: RedactionService, batcher: Batcher) ->
         """A text with its entities hidden, at a threshold or with the miss rate that the model promises."""
         batcher.require_ok()
         job = await _off_the_loop(partial(service.job, request), len(request.text) // 4)
-        asked = batcher.submit(service.question(request), [job], weight=limits.RANKED_WEIGHT)
-        return _json_response(await cancel_on_disconnect(client, asked))
+        submission = batcher.submit(service.question(request), [job], weight=limits.RANKED_WEIGHT)
+        return _json_response(await cancel_on_disconnect(client, submission))
 
     @app.get("/promise", response_model=schemas.PromiseAnswer, responses=schemas.declared(400))
     async def promise() -> Response:
@@ -345,7 +344,7 @@ def _weight(options: schemas.Options) -> int:
 
 
 @contextmanager
-def _located(number: int, *, of: int) -> Iterator[None]:
+def _name_sentence(number: int, *, of: int) -> Iterator[None]:
     """Refusals say which of several sentences they are about."""
     try:
         yield
@@ -364,7 +363,7 @@ def _json_response(parts: Sequence[bytes]) -> Response:
     return Response(b"".join(parts), media_type="application/json")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     response = refusal(error.status_code, error.detail)
     response.headers.update(error.headers or {})

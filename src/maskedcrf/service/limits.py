@@ -226,7 +226,7 @@ Answer = TypeVar("Answer")
 
 async def cancel_on_disconnect(request: Request, answer: Coroutine[Any, Any, Answer]) -> Answer:
     """The answer to a request that was read; given up once the client has closed the connection."""
-    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_disconnected(request))
+    answering, leaving = asyncio.ensure_future(answer), asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
@@ -237,6 +237,6 @@ async def cancel_on_disconnect(request: Request, answer: Coroutine[Any, Any, Ans
         leaving.cancel()
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -90,10 +90,10 @@ def _promise(promise: Mapping[str, Any] | None, *, void: bool) -> str:
     """What is promised of redaction, if it was promised of this model."""
     if not isinstance(promise, Mapping) or "sentence" not in promise:
         return ""
-    told = f"{promise['sentence']}\nThreshold {promise['threshold']:.3g}."
+    promised = f"{promise['sentence']}\nThreshold {promise['threshold']:.3g}."
     if void:
-        told = "Void: the model has changed since a miss rate was promised of it."
-    return f"\n## Promised miss rate\n{told}\n"
+        promised = "Void: the model has changed since a miss rate was promised of it."
+    return f"\n## Promised miss rate\n{promised}\n"
 
 
 def _data(parts: Mapping[str, Any]) -> str:

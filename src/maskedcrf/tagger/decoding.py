@@ -108,7 +108,7 @@ def choose_by_counts(counts: Counts, *, beta: float = 1.0) -> DecodingChoice:
 @torch.inference_mode()
 def count_at_thresholds(crf: MaskedCRF, batches: Iterable[Batch], gold: Sequence[Sequence[Segment]]) -> Counts:
     """Counts of each sentence by the path and by segments at each of `THRESHOLDS`; gold as conlleval reads it."""
-    wanted = [{(start, end, kind) for start, end, kind, _ in row} for row in gold]
+    gold_spans = [{(start, end, kind) for start, end, kind, _ in row} for row in gold]
     counts = np.zeros((len(gold), 1 + len(THRESHOLDS), 3), np.int64)
     scheme = crf.constraints.scheme
     assert scheme is not None, "a tagger is built from a scheme"
@@ -120,7 +120,7 @@ def count_at_thresholds(crf: MaskedCRF, batches: Iterable[Batch], gold: Sequence
             answers.append([[(start, end, kind) for start, end, kind, _ in row.segments] for row in rows])
         for number, found in enumerate(answers):
             for place, row in zip(places, found, strict=True):
-                counts[place, number] = len(wanted[place].intersection(row)), len(row), len(wanted[place])
+                counts[place, number] = len(gold_spans[place].intersection(row)), len(row), len(gold_spans[place])
     return counts
 
 

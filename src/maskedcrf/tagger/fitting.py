@@ -225,5 +225,5 @@ def _influence(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """(sentences,): by how much each sentence moves F1, in points: F1's derivative by that sentence's weight."""
     share = f1_of(counts) / 100
     whole = max(1, int(counts[:, 1:].sum()))
-    moved: NDArray[np.float64] = 100 * (2 * counts[:, 0] - share * counts[:, 1:].sum(axis=1)) / whole
-    return moved
+    differences: NDArray[np.float64] = 100 * (2 * counts[:, 0] - share * counts[:, 1:].sum(axis=1)) / whole
+    return differences

@@ -212,8 +212,8 @@ def update_record(target: Path, record: TrainingRecord) -> None:
         void = cards.get(card.read_bytes()) if card.is_file() else None
         if void is not None:
             same = old.record.settings.get("promise") == record.settings.get("promise")
-            told = model_card(new.model_dump(mode="json"), void_promise=void and same)
-            card.write_text(told, encoding="utf-8")
+            text = model_card(new.model_dump(mode="json"), void_promise=void and same)
+            card.write_text(text, encoding="utf-8")
 
 
 def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:

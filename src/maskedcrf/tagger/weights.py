@@ -50,11 +50,11 @@ def read_header(path: Path) -> dict[str, Entry]:
 
 def check_header(path: Path, found: Mapping[str, Entry], model: nn.Module) -> None:
     """Refuse weights of other names, shapes or kinds of numbers than the model's."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     shapes = {name: entry.shape for name, entry in found.items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        if wanted.get(name) != shapes.get(name):
-            sides = [str(side.get(name, "nothing")) for side in (shapes, wanted)]
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != shapes.get(name):
+            sides = [str(side.get(name, "nothing")) for side in (shapes, expected)]
             raise ModelFolderError(f"{path}: {name} is {sides[0]} where the model of config.json has {sides[1]}")
     for name, tensor in model.state_dict().items():
         if _TYPES.get(found[name].kind) != _kind(tensor):

@@ -104,7 +104,7 @@ class LabelReport:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parsed:
+class _ColumnLabel:
     """A column whose label is a tag: its prefix in capitals and its type."""
 
     column: int
@@ -236,7 +236,7 @@ def _filler(label: str, labels: Sequence[str]) -> str:
     raise ConstraintError("label 'X' may be a type or stand for no tag: rename it 'I-X' or '[PAD]' in labels=")
 
 
-def _parse(words: Mapping[int, str]) -> tuple[list[_Parsed], list[str]]:
+def _parse(words: Mapping[int, str]) -> tuple[list[_ColumnLabel], list[str]]:
     """Prefix and type of every label, the same layout for all, and what is to be said of them."""
     notes: list[str] = []
     outside = [column for column, label in words.items() if label.strip().upper() in OUTSIDE]
@@ -245,14 +245,14 @@ def _parse(words: Mapping[int, str]) -> tuple[list[_Parsed], list[str]]:
     inner = {column: label for column, label in words.items() if column not in outside}
     if not outside:
         notes.append("no label means outside: every word gets a type")
-    parsed = [_Parsed(column, words[column], "O", "") for column in outside]
+    parsed = [_ColumnLabel(column, words[column], "O", "") for column in outside]
     return parsed + _parse_inner(inner, notes), notes
 
 
-def _parse_inner(inner: Mapping[int, str], notes: list[str]) -> list[_Parsed]:
+def _parse_inner(inner: Mapping[int, str], notes: list[str]) -> list[_ColumnLabel]:
     letters = {label.upper() for label in inner.values()}
     if letters and letters <= set("BIESLUMW") and letters & {"B", "I"}:
-        return [_Parsed(column, label, label.upper(), "") for column, label in inner.items()]
+        return [_ColumnLabel(column, label, label.upper(), "") for column, label in inner.items()]
     layouts = []
     for pattern in (_PREFIX_FIRST, _PREFIX_LAST):
         matches = {column: pattern.fullmatch(label) for column, label in inner.items()}
@@ -270,12 +270,12 @@ def _parse_inner(inner: Mapping[int, str], notes: list[str]) -> list[_Parsed]:
             )
         whole = [whole[types.index(min(types))]]
     chosen = whole[0]
-    parsed = [_Parsed(c, inner[c], match["prefix"].upper(), match["type"].strip()) for c, match in chosen.items()]
+    parsed = [_ColumnLabel(c, inner[c], match["prefix"].upper(), match["type"].strip()) for c, match in chosen.items()]
     _require_one_case(parsed)
     return parsed
 
 
-def _parse_bare(inner: Mapping[int, str], layouts: Sequence[Mapping[int, Any]], notes: list[str]) -> list[_Parsed]:
+def _parse_bare(inner: Mapping[int, str], layouts: Sequence[Mapping[int, Any]], notes: list[str]) -> list[_ColumnLabel]:
     """Labels that are types alone: IO."""
     layout = max(layouts, key=len)
     if layout:
@@ -287,10 +287,10 @@ def _parse_bare(inner: Mapping[int, str], layouts: Sequence[Mapping[int, Any]], 
         )
     if inner:
         notes.append("labels are bare types (IO): neighbouring words of one type are one entity")
-    return [_Parsed(column, label, "I", label.strip()) for column, label in inner.items()]
+    return [_ColumnLabel(column, label, "I", label.strip()) for column, label in inner.items()]
 
 
-def _require_one_case(parsed: Sequence[_Parsed]) -> None:
+def _require_one_case(parsed: Sequence[_ColumnLabel]) -> None:
     first_spelling: dict[str, str] = {}
     for each in parsed:
         other = first_spelling.setdefault(each.type.casefold(), each.type)
@@ -300,7 +300,7 @@ def _require_one_case(parsed: Sequence[_Parsed]) -> None:
             )
 
 
-def _scheme_of(parsed: Sequence[_Parsed], notes: list[str]) -> Scheme:
+def _scheme_of(parsed: Sequence[_ColumnLabel], notes: list[str]) -> Scheme:
     """The scheme that these prefixes prove, or an error that asks for it."""
     prefixes = {each.prefix for each in parsed} - {"O"}
     by_type: dict[str, set[str]] = {}
@@ -327,10 +327,10 @@ def _scheme_of(parsed: Sequence[_Parsed], notes: list[str]) -> Scheme:
     return Scheme.get(fitting[0])
 
 
-def _tags(parsed: Sequence[_Parsed], scheme: Scheme) -> dict[int, str]:
+def _tags(parsed: Sequence[_ColumnLabel], scheme: Scheme) -> dict[int, str]:
     """The scheme's tag for each column."""
     tags: dict[int, str] = {}
-    columns: dict[str, _Parsed] = {}
+    columns: dict[str, _ColumnLabel] = {}
     for each in parsed:
         prefix = scheme.outside if each.prefix == "O" else each.prefix
         if prefix not in scheme.prefixes:

@@ -18,13 +18,13 @@ Average = dict[str, Tensor]
 
 def start(model: nn.Module) -> Average:
     """The average before the first step: what the model begins with."""
-    return {name: value.detach().clone() for name, value in _trained(model).items()}
+    return {name: value.detach().clone() for name, value in _trainable_parameters(model).items()}
 
 
 def update(average: Average, model: nn.Module, *, decay: float, step: int) -> None:
     """Take in the weights after this step (from 1); the first steps weigh more, or the beginning would linger."""
     blend = get_ema_multi_avg_fn(min(decay, step / (step + 9)))  # type: ignore[no-untyped-call]
-    blend(list(average.values()), list(_trained(model).values()), step)
+    blend(list(average.values()), list(_trainable_parameters(model).values()), step)
 
 
 def copy_into(average: Average, model: nn.Module) -> None:
@@ -44,5 +44,5 @@ def applied(average: Average, model: nn.Module) -> Iterator[None]:
     copy_into(own, model)
 
 
-def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
+def _trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: value for name, value in model.named_parameters() if value.requires_grad}

@@ -124,10 +124,10 @@ def sample(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
 def span_probability(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
     """(N,): P(this very segment is in the path); the parameters, and spans, member, continues as in `reference`."""
     *parameters, spans, member, continues = given
-    found, asked = torch.empty(len(spans), dtype=torch.float64), _array(spans)
-    bounds = np.searchsorted(asked[:, 0], np.arange(len(mask) + 1))
-    wanted = np.stack(_array(continues).nonzero()), _array(member), asked, bounds, found.numpy(), 0.0, 0
-    run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
+    found, places = torch.empty(len(spans), dtype=torch.float64), _array(spans)
+    bounds = np.searchsorted(places[:, 0], np.arange(len(mask) + 1))
+    question = np.stack(_array(continues).nonzero()), _array(member), places, bounds, found.numpy(), 0.0, 0
+    run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *question)
     return found
 
 
@@ -141,8 +141,8 @@ def likely_spans(
     """
     *parameters, members, continues = given
     nothing, most = (np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)), max(1, mask.shape[1])
-    wanted = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold), longest or most
-    found = run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *wanted)
+    question = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold), longest or most
+    found = run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *question)
     where, chances = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort(where.T[[1, 3, 2, 0]])
     return where[order], chances[order]

@@ -62,7 +62,7 @@ def read_delimited(path: str | os.PathLike[str], options: ReadOptions) -> Record
     if options.tag_column is not None and columns.tag is None:
         which = repr(options.entity_column) if options.entity_column else f"such as {', '.join(TAGS[:4])}"
         raise DataError(f"{name}:1: no column of tags ({which}) in the header; name it with entity_column")
-    for _, group in groupby(_numbered(rows, columns, name), key=lambda row: row[0]):
+    for _, group in groupby(_number_sentences(rows, columns, name), key=lambda row: row[0]):
         own = list(group)
         tags = None if options.tag_column is None or columns.tag is None else tuple(row[3] for row in own)
         yield Sentence(tuple(row[2] for row in own), tags, name, own[0][1])
@@ -84,7 +84,7 @@ def _rows(path: str | os.PathLike[str], name: str, options: ReadOptions) -> Iter
         raise DataError(f"{name}:{reader.line_num + 1}: {error}; write a quote inside a quoted cell twice") from error
 
 
-def _numbered(
+def _number_sentences(
     rows: Iterator[tuple[int, Columns | list[str]]], columns: Columns, name: str
 ) -> Iterator[tuple[int, int, str, str]]:
     """The number of its sentence, its line, its word and its tag, for each row."""

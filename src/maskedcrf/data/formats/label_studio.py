@@ -82,7 +82,7 @@ def _minimal(task: dict[str, Any], where: str) -> tuple[str, tuple[Span, ...] | 
         if is_damaged:
             raise DataError(f"{where}: a region needs start, end and labels; export it again as JSON or JSON-MIN")
         return text, () if "annotation_id" in task or "annotator" in task else None
-    return text, tuple(span for region in rows[0] for span in _labelled(region, text, where))
+    return text, tuple(span for region in rows[0] for span in _region_spans(region, text, where))
 
 
 def _is_region(value: Any) -> bool:
@@ -108,11 +108,11 @@ def _spans(result: Sequence[dict[str, Any]], text: str, where: str) -> tuple[Spa
             value = region.get("value")
             if not isinstance(value, dict):
                 raise DataError(f"{where}: a region needs a value with start, end and labels")
-            found += _labelled(value, text, where)
+            found += _region_spans(value, text, where)
     return tuple(found)
 
 
-def _labelled(value: dict[str, Any], text: str, where: str) -> Iterator[Span]:
+def _region_spans(value: dict[str, Any], text: str, where: str) -> Iterator[Span]:
     labels, start, end = value.get("labels"), value.get("start"), value.get("end")
     if not isinstance(labels, list) or not labels:
         raise DataError(f"{where}: a region needs a list of labels, got {json.dumps(labels)[:40]}")

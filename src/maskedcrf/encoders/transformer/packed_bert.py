@@ -39,7 +39,7 @@ def forward_unpadded(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -
     Products with weights know nothing of rows. Rows of one length, side by side, attend at once, and none needs a
     mask. Above the last attention only pieces that are read go on.
     """
-    hidden = _embedded(model.embeddings, pieces, mask)
+    hidden = _embed(model.embeddings, pieces, mask)
     numbers = mask.flatten().cumsum(dim=0) - 1
     read, places = torch.unique(numbers[places], return_inverse=True)
     lengths, counts = torch.unique_consecutive(mask.sum(dim=1), return_counts=True)
@@ -61,7 +61,7 @@ def forward_unpadded(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -
     return hidden[places]
 
 
-def _embedded(embeddings: Any, pieces: Tensor, mask: Tensor) -> Tensor:
+def _embed(embeddings: Any, pieces: Tensor, mask: Tensor) -> Tensor:
     """What a model begins with, (N, H); RoBERTa's positions begin behind the number of its padding."""
     first = getattr(embeddings, "padding_idx", -1) + 1
     there, columns = pieces[mask][None], mask.nonzero()[None, :, 1]
