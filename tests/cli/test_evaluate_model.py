@@ -57,6 +57,22 @@ def test_every_format_has_the_scores_of_its_columns(model, capsys, tmp_path, for
     assert columns["gold"] > 30
 
 
+@pytest.mark.parametrize("command", ["evaluate", "inspect"])
+def test_spans_that_fit_no_tokens_are_refused_snapped_or_dropped_as_the_message_says(model, capsys, tmp_path, command):
+    path, page = tmp_path / "test.jsonl", tmp_path / "page.html"
+    path.write_text('{"text": "Fly to Lima.", "spans": [{"start": 7, "end": 10, "label": "LOC"}]}\n')
+    given = [command, "--json", model, path, *(["-o", page] if command == "inspect" else [])]
+    code, _, err = run(capsys, *given)
+    assert code == 2
+    assert err.startswith(f"maskedcrf: {path}:1: span 7:10 LOC 'Lim' cuts the token 'Lima'; the nearest boundaries are")
+    assert err.endswith("choose: misfits snap or drop (--misfits)\n")
+    for policy, gold, done in (("snap", 1, "snapped"), ("drop", 0, "dropped")):
+        code, out, err = run(capsys, *given, "--misfits", policy)
+        assert code == 0
+        assert f'"gold": {gold}' in out
+        assert f"1 spans {done} that fit no tokens" in err
+
+
 def test_scores_are_those_of_the_tagger_by_path_and_by_segments(model, capsys, tmp_path):
     write_conll(tmp_path / "test.conll", TEST)
     tagger = Tagger.load(model)

@@ -103,3 +103,14 @@ def test_lines_of_json_of_any_tool_keep_their_fields_when_they_are_tagged(
     out = capsys.readouterr().out
     assert out.startswith(line.removesuffix("}"))
     assert '"tags": [' in out
+
+
+def test_check_lists_the_spans_that_fit_no_tokens_of_the_tokenizer_that_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "Lima\'s port", "spans": [{"start": 0, "end": 4, "label": "LOC"}]}\n')
+    assert main(["check", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["check", str(path), "--tokenizer", "unicode"]) == 1
+    assert "span 0:4 LOC 'Lima' cuts the token \"Lima's\"" in capsys.readouterr().out

@@ -171,6 +171,17 @@ def test_help_shows_the_defaults_of_the_settings(capsys):
         assert Settings.model_fields[name].description in out
 
 
+def test_a_policy_for_spans_that_fit_no_tokens_is_a_flag(tmp_path, capsys):
+    path, command = tmp_path / "train.jsonl", ["train", "--dev", "absent", "-o", str(tmp_path / "m"), "--train"]
+    path.write_text('{"text": "Fly to Lima.", "spans": [{"start": 7, "end": 10, "label": "LOC"}]}\n')
+    assert main([*command, str(path)]) == 2
+    assert capsys.readouterr().err.endswith("misfits snap or drop (--misfits)\n")
+    assert main([*command, str(path), "--misfits", "snap", "--overlaps", "first"]) == 2
+    assert capsys.readouterr().err.endswith(
+        "absent: No such file or directory; give a readable file, or - for standard input\n"
+    )
+
+
 def stop_before(monkeypatch, name, calls=0):
     """Have Ctrl-C pressed when this function of a run is called, after so many calls."""
     function = getattr(train, name)

@@ -183,7 +183,7 @@ def parquet_of(**columns: Any) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("write", "expected"),
     [
-        (parquet_of(words=TOKENS, tags=TAGS), "no column tokens and none text"),
+        (parquet_of(terms=TOKENS, tags=TAGS), "no column tokens, words, text"),
         (parquet_of(tokens=TOKENS, tags=TAGS[::-1]), "row 1: 6 tokens but 8 tags"),
         (parquet_of(tokens=TOKENS, ner_tags=[[0] * 6, [0] * 8]), "row 1: the tags are numbers"),
         (parquet_of(tokens=["Ann", "Bo"], tags=TAGS), "row 1: tokens must be a list of strings"),

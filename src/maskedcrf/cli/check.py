@@ -17,7 +17,9 @@ from maskedcrf.cli.options import (
     Files,
     InputFormat,
     PrefixLast,
+    SentenceSplitter,
     TagColumn,
+    TokenizerName,
 )
 from maskedcrf.cli.terminal import echo, printable
 
@@ -36,6 +38,8 @@ def run(
     prefix_last: PrefixLast = False,
     comment: Comment = None,
     input_format: InputFormat = "auto",
+    tokenizer: TokenizerName = "simple",
+    sentences: SentenceSplitter = "line",
     as_json: AsJson = False,
 ) -> None:
     """Count sentences, tokens and types, and list every illegal transition as file:line. -DOCSTART- lines do not count.
@@ -56,6 +60,7 @@ def run(
 
     report = ReadReport()
     reading: dict[str, Any] = {"comment": comment, "entity_column": entity_column, "input_format": input_format}
+    reading |= {"tokenizer": tokenizer, "splitter": sentences}
     read = partial(labelled_chunks, files, number=column, report=report, **reading)
     if scheme is None:
         if delimiter != "-" or prefix_last:

@@ -18,11 +18,14 @@ from maskedcrf.cli.options import (
     DecodingChoice,
     Delimiter,
     InputFormat,
+    OwnMisfits,
+    OwnOverlaps,
     PrefixLast,
     Rule,
     SegmentThreshold,
     Trust,
     decoding_options,
+    policies,
 )
 from maskedcrf.cli.terminal import printable
 
@@ -66,6 +69,8 @@ def run(
     prefix_last: PrefixLast = False,
     comment: Comment = None,
     input_format: InputFormat = "auto",
+    misfits: OwnMisfits = None,
+    overlaps: OwnOverlaps = None,
     decoding: DecodingChoice = None,
     segment_threshold: SegmentThreshold = None,
     beta: Beta = 1.0,
@@ -93,7 +98,7 @@ def run(
             raise typer.BadParameter("a model predicts, and writes tags its own way: leave out what says so of columns")
         opened = _LoadedModel.of(files[0], device, decoding_options(decoding, segment_threshold, beta), trust=trust)
         form = None if input_format == "auto" else input_format
-        reading = {"tag_column": gold_column, "comment": comment, "format": form}
+        reading = {"tag_column": gold_column, "comment": comment, "format": form, **policies(misfits, overlaps)}
         results = _score_model(opened, files[1:], scheme, rules, reading)
     else:
         if decoding is not None or segment_threshold is not None:
@@ -173,7 +178,7 @@ def _score_model(
 ) -> dict[str, Evaluation]:
     """The scores of a model on labelled files, by strategy."""
     from maskedcrf.cli.streams import note
-    from maskedcrf.data.annotation import ReadReport
+    from maskedcrf.data.annotation import ReadReport, no_sentence
     from maskedcrf.errors import DataError
     from maskedcrf.evaluation.check import located
     from maskedcrf.evaluation.conlleval import Evaluation
@@ -197,7 +202,7 @@ def _score_model(
             for rule in rules:
                 totals[rule] += count(gold, predicted, scheme=gold_scheme, strategy=rule) + marks
     if not next(iter(totals.values())).tokens:
-        raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
+        raise no_sentence(",".join(files), report)
     if report.counts:
         note(str(report))
     made = {"corpus": ",".join(files), "model": opened.name, "decoding": opened.decoding}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maskedcrf.cli.evaluate import is_model
-from maskedcrf.cli.options import DEVICE, AsJson, Comment, InputFormat
+from maskedcrf.cli.options import DEVICE, AsJson, Comment, InputFormat, OwnMisfits, OwnOverlaps, policies
 
 if TYPE_CHECKING:
     from maskedcrf.data.sentence import Sentence
@@ -54,6 +54,8 @@ def run(
     scheme: Annotated[str | None, typer.Option(help="Tag scheme of the gold; the model's own if left out.")] = None,
     comment: Comment = None,
     input_format: InputFormat = "auto",
+    misfits: OwnMisfits = None,
+    overlaps: OwnOverlaps = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -72,12 +74,15 @@ def run(
     models = [name for name in inputs or [] if is_model(name)]
     files = [name for name in inputs or [] if name not in models]
     _require_sense(models, files, folds=folds, train=train or [], select=select, changes=set_ or [])
-    reading = {"comment": comment, "format": None if input_format == "auto" else input_format}
+    spans = policies(misfits, overlaps)
+    reading = {"comment": comment, "format": None if input_format == "auto" else input_format, **spans}
     if select is not None:
         _select(_load(models[0], device), files, select, format, output or "-", reading)
         return
     if folds:
-        made = _inspect_folds(models, train or [], folds, [*(set_ or []), f"data.format={input_format}"], device)
+        given = {"format": input_format, **spans}
+        changes = [f"data.{name}={value}" for name, value in given.items() if value is not None]
+        made = _inspect_folds(models, train or [], folds, [*(set_ or []), *changes], device)
     else:
         made = _inspect(models, files, scheme, reading, device)
     found, comparison, title, signature = made
@@ -125,7 +130,7 @@ def _inspect(
 ) -> Made:
     """One model on labelled files, or two."""
     from maskedcrf.cli.streams import note
-    from maskedcrf.data.annotation import ReadReport
+    from maskedcrf.data.annotation import ReadReport, no_sentence
     from maskedcrf.evaluation.compare import signature
     from maskedcrf.inspection.collect import Collector
     from maskedcrf.inspection.comparison import inspect_pair
@@ -142,7 +147,8 @@ def _inspect(
         comparison = None
     else:
         found, comparison = inspect_pair(taggers[0], taggers[1], sentences, gold_scheme=gold)
-    _require_sentences(found, files)
+    if not found.sentences:
+        raise no_sentence(",".join(files), report)
     if report.counts:
         note(str(report))
     made = {"corpus": ",".join(files), "scheme": gold.name, "decoding": taggers[0].decoding}
@@ -157,13 +163,6 @@ def _gold_sentences(tagger: Tagger, files: Sequence[str], gold: Scheme, reading:
         if sentence.tokens:
             require_gold(sentence)
             yield sentence
-
-
-def _require_sentences(found: Collector, files: Sequence[str]) -> None:
-    from maskedcrf.errors import DataError
-
-    if not found.sentences:
-        raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
 
 
 def _inspect_folds(
@@ -222,15 +221,16 @@ def _select(
 ) -> None:
     """Write the sentences that the model is least certain of, with its reading as a suggestion."""
     from maskedcrf.cli.streams import note, output_text
+    from maskedcrf.data.annotation import ReadReport, no_sentence
     from maskedcrf.data.formats import to_bytes
-    from maskedcrf.errors import DataError
     from maskedcrf.inspection.selection import most_uncertain
     from maskedcrf.tagger.gold_files import stream_gold
 
-    sentences = stream_gold(tagger, files, scheme=tagger.output_scheme, **reading)
+    report = ReadReport()
+    sentences = stream_gold(tagger, files, scheme=tagger.output_scheme, report=report, **reading)
     chosen = most_uncertain(tagger, sentences, number)
     if not chosen:
-        raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
+        raise no_sentence(",".join(files), report)
     with output_text(output) as handle:
         for content in to_bytes(chosen, format.value, scheme=tagger.output_scheme):
             handle.write(content.decode())

@@ -122,9 +122,20 @@ Misfits = Annotated[
     Misfit, typer.Option(help="Spans that begin or end inside a token: refuse, snap outwards, or drop.")
 ]
 Overlaps = Annotated[Overlap, typer.Option(help="Spans that share a token: refuse, or keep the longest or the first.")]
+OwnMisfits = Annotated[
+    Misfit | None, typer.Option("--misfits", help="Spans that begin or end inside a token, if not as in training.")
+]
+OwnOverlaps = Annotated[
+    Overlap | None, typer.Option("--overlaps", help="Spans that share a token, if not as in training.")
+]
 DecodingChoice = Annotated[
     DecodingName | None, typer.Option(help="Best path, or segments by probability; the model's own if left out.")
 ]
+
+
+def policies(misfits: Misfit | None, overlaps: Overlap | None) -> dict[str, str | None]:
+    """Keywords of the readers; None leaves them as in training."""
+    return {"misfits": misfits and misfits.value, "overlaps": overlaps and overlaps.value}
 
 
 def read_rules(patterns: list[str] | None, dictionaries: list[str] | None) -> Rules:

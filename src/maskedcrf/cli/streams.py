@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from maskedcrf.cli.terminal import echo, printable, standard_output
-from maskedcrf.data.annotation import ReadReport
+from maskedcrf.data.annotation import ReadReport, no_sentence
 from maskedcrf.data.formats import find_format, read_sentences, require_columns
 from maskedcrf.data.formats.conll import DocumentMark, read_many
 from maskedcrf.data.sentence import Sentence, in_chunks
@@ -54,7 +54,7 @@ def chunks(
     if has_progress:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if not tokens and not marks:
-        raise DataError(f"{','.join(files)}: no sentence in it; was it written to the end?")
+        raise no_sentence(",".join(files))
 
 
 def labelled_chunks(
@@ -64,6 +64,8 @@ def labelled_chunks(
     number: int,
     entity_column: str | None = None,
     input_format: str = "auto",
+    tokenizer: str = "simple",
+    splitter: str = "line",
     report: ReadReport,
 ) -> Iterator[list[Sentence]]:
     """The sentences of files of any format with their tags, some ten thousand tokens at a time.
@@ -78,7 +80,8 @@ def labelled_chunks(
                 yield [replace(each, tags=own) for each, own in zip(chunk, tags, strict=True)]
             continue
         reading: dict[str, Any] = {"format": found, "entity_column": entity_column, "report": report}
-        sentences = read_sentences(name, misfits="drop", overlaps="longest", **reading)
+        reading |= {"tokenizer": tokenizer, "sentences": splitter, "misfits": "drop", "overlaps": "longest"}
+        sentences = read_sentences(name, **reading)
         tagged = 0
         for chunk in in_chunks(sentence for sentence in sentences if sentence.tokens):
             for sentence in chunk:
@@ -87,7 +90,7 @@ def labelled_chunks(
             tagged += len(chunk)
             yield chunk
         if not tagged:
-            raise DataError(f"{name}: no sentence in it; was it written to the end?")
+            raise no_sentence(name, report)
 
 
 def column(sentences: Sequence[Sentence], number: int) -> list[tuple[str, ...]]:

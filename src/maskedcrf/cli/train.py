@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, AsJson
+from maskedcrf.cli.options import DEVICE, AsJson, Misfit, Overlap, policies
 
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
@@ -30,6 +30,12 @@ def run(
     output_scheme: Annotated[str | None, typer.Option()] = None,
     illegal_gold: Annotated[
         str | None, typer.Option(help="What to do with illegal gold: error, repair or drop.")
+    ] = None,
+    misfits: Annotated[
+        Misfit | None, typer.Option(help="Spans that begin or end inside a token: refuse, snap outwards, or drop.")
+    ] = None,
+    overlaps: Annotated[
+        Overlap | None, typer.Option(help="Spans that share a token: refuse, or keep the longest or the first.")
     ] = None,
     head: Annotated[str | None, typer.Option(help="crf or softmax.")] = None,
     mask: Annotated[str | None, typer.Option(help="train, decode or off.")] = None,
@@ -65,6 +71,7 @@ def run(
         "scheme": scheme,
         "output_scheme": output_scheme,
         "illegal_gold": illegal_gold,
+        **{f"data.{name}": policy for name, policy in policies(misfits, overlaps).items()},
         "head": head,
         "mask": mask,
         "encoder.transformer": transformer,

@@ -34,6 +34,8 @@ class AnnotatedText:
     """Characters of each token where the file gives tokens."""
     is_file: bool = False
     """Whether the text is a file of its own, whose lines are counted."""
+    is_partial: bool = False
+    """Whether only the spans are vouched for, and the tokens outside them are open."""
 
     @property
     def where(self) -> str:
@@ -58,6 +60,12 @@ class ReadReport:
     def __str__(self) -> str:
         counted = ", ".join(f"{times} {what}" for what, times in self.counts.items())
         return "\n".join([counted or "nothing was left out or changed", *self.places])
+
+
+def no_sentence(files: str, report: ReadReport | None = None) -> DataError:
+    """The error of files in which there is nothing to read."""
+    counted = ", ".join(f"{times} {what}" for what, times in report.counts.items()) if report else ""
+    return DataError(f"{files}: no sentence in it; {counted or 'was it written to the end?'}")
 
 
 def require_span(start: object, end: object, label: object, text: str, where: str) -> Span:

@@ -57,6 +57,7 @@ class SpanFitter:
                 document=text.document,
                 text=text.text[start:end],
                 offsets=tuple((first - start, last - start) for first, last in tokens),
+                open=_outside(tags, self.scheme) if text.is_partial else (),
                 one_line=True,
             )
 
@@ -121,6 +122,10 @@ class SpanFitter:
         self.report.count(f"spans {done} that fit no tokens")
         self.report.places.append(f"{message}; {done}")
         return snaps
+
+
+def _outside(tags: Sequence[str] | None, scheme: Scheme) -> tuple[int, ...]:
+    return tuple(place for place, tag in enumerate(tags or ()) if tag == scheme.outside)
 
 
 def _describe(text: AnnotatedText, span: Span) -> str:

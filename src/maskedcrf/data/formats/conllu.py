@@ -108,6 +108,10 @@ def _sentence(
     if options.tag_column is not None:
         given = [chosen.of(word, columns) for word in words]
         chosen.found |= any(given)
+        for number, tag in zip(lines, given, strict=True):
+            if tag and tag[0] in "()":
+                reason = "is a bracket of coreference and no tag; name another key or column with entity_column"
+                raise DataError(f"{name}:{number}: {tag!r:.40} {reason}")
         # A key of MISC stands only where there is something to say.
         tags = tuple(tag if tag not in (None, "_", "*") else "O" for tag in given)
     text, offsets = _text(parsed, words) if "MISC" in columns else (None, None)

@@ -74,7 +74,10 @@ def _rows(path: str | os.PathLike[str], name: str, options: ReadOptions) -> Iter
     number, first = next(lines, (1, ""))
     columns = header_of(first, options.entity_column)
     if columns is None:
-        raise DataError(f"{name}:1: the header names no word and no sentence column, such as Sentence #,Word,POS,Tag")
+        raise DataError(
+            f"{name}:1: the header names no word and no sentence column, such as Sentence #,Word,POS,Tag; "
+            "an annotation tool's CSV has no tokens: export JSON"
+        )
     yield number, columns
     reader = csv.reader((line + "\n" for _, line in lines), delimiter=columns.delimiter, strict=True)
     try:
@@ -95,7 +98,9 @@ def _number_sentences(
             sentence += 1
             continue
         if len(cells) != columns.width:
-            raise DataError(f"{name}:{line}: {len(cells)} cells where the header has {columns.width}")
+            raise DataError(
+                f"{name}:{line}: {len(cells)} cells where the header has {columns.width}; give every row the same"
+            )
         own = str(cells[columns.sentence]).strip()
         if own and own != before:
             sentence, before = sentence + 1, own

@@ -2,6 +2,8 @@
 
 {"id": 1, "text": "fly to Lima.", "label": [[7, 11, "LOC"]]}
 {"id": 1, "text": "fly to Lima.", "entities": [{"id": 3, "label": "LOC", "start_offset": 7, "end_offset": 11}]}
+
+Its first versions wrote `annotations` in place of `entities`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from maskedcrf.errors import DataError
 from maskedcrf.files import file_name
 
 LABELS = ("label", "labels")
+OBJECTS = ("entities", "annotations")
 
 
 def read_doccano(path: str | os.PathLike[str], options: ReadOptions) -> Records:
@@ -32,11 +35,12 @@ def read_doccano(path: str | os.PathLike[str], options: ReadOptions) -> Records:
 
 def _spans(record: dict[str, Any], text: str, where: str) -> tuple[Span, ...] | None:
     rows: list[Any]
-    if "entities" in record:
-        rows = [
-            (row.get("start_offset"), row.get("end_offset"), row.get("label"))
-            for row in require_objects(record["entities"], "entities", where)
-        ]
+    objects = next((key for key in OBJECTS if key in record), None)
+    if objects is not None:
+        found = require_objects(record[objects], objects, where)
+        rows = [(row.get("start_offset"), row.get("end_offset"), row.get("label")) for row in found]
+        if any(isinstance(label, int) for *_, label in rows):
+            raise DataError(f"{where}: a label is a number of doccano's database; export as JSONL with text labels")
     else:
         key = next((key for key in LABELS if key in record), None)
         if key is None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from maskedcrf.data.formats.options import ReadOptions, Records
+from maskedcrf.data.formats.rows import choose_columns, rows_to_sentences
 from maskedcrf.data.formats.values import parse_json, require_strings, tag_names
 from maskedcrf.data.formats.whole import read_whole
 from maskedcrf.data.sentence import Sentence
@@ -51,8 +53,10 @@ def read_saved(path: str | os.PathLike[str], options: ReadOptions) -> Records:
         dataset = _load(name)
         if not len(dataset):
             raise DataError(f"{name}: a dataset without rows, or one cut short; save it again")
-        tags = None if options.tag_column is None else options.entity_column or _tags_column(list(dataset.features))
-        yield from read_dataset(dataset, tags=tags, labels=options.labels, name=name)
+        columns = choose_columns(list(dataset.features), options, name)
+        if options.labels is None and "tags" in columns:
+            options = replace(options, labels=_class_labels(dataset.features[columns["tags"]]))
+        yield from rows_to_sentences(dataset, columns, name, options)
     except MaskedCRFError:
         raise
     except Exception as error:  # whatever a damaged folder makes the library raise, the user hears one line
@@ -85,10 +89,6 @@ def _load(name: str) -> Any:
         splits = ", ".join(os.fspath(Path(name) / split) for split in dataset)
         raise DataError(f"{name}: a DatasetDict; give the folder of one split: {splits or 'it has none'}")
     return next(iter(dataset.values()))
-
-
-def _tags_column(columns: Sequence[str]) -> str:
-    return next((column for column in ("ner_tags", "tags") if column in columns), "ner_tags")
 
 
 def _class_labels(feature: Any) -> list[str] | None:

@@ -20,6 +20,7 @@ from maskedcrf.files import file_name
 
 NO_TEXT = {"annotator", "annotation_id", "id", "created_at", "updated_at", "lead_time", "agreement"}
 """Fields that the tool adds to a task of JSON-MIN."""
+OTHER_TEXTS = {"hypertextlabels", "paragraphlabels"}
 
 
 def read_label_studio(path: str | os.PathLike[str], options: ReadOptions) -> Records:
@@ -104,10 +105,12 @@ def _spans(result: Sequence[dict[str, Any]], text: str, where: str) -> tuple[Spa
     """The labelled regions of a result; relations and choices are about no span of their own."""
     found: list[Span] = []
     for region in result:
-        if region.get("type") in ("labels", "hypertextlabels") or (region.get("value") or {}).get("labels"):
+        if region.get("type") in ("labels", *OTHER_TEXTS) or (region.get("value") or {}).get("labels"):
             value = region.get("value")
             if not isinstance(value, dict):
                 raise DataError(f"{where}: a region needs a value with start, end and labels")
+            if not OTHER_TEXTS.isdisjoint(value):
+                raise DataError(f"{where}: labels of HTML or of a dialogue have no places in one text; label a <Text>")
             found += _region_spans(value, text, where)
     return tuple(found)
 

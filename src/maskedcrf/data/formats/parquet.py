@@ -10,14 +10,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from maskedcrf.data.formats.jsonl import record_to_sentence
 from maskedcrf.data.formats.options import ReadOptions, Records
+from maskedcrf.data.formats.rows import choose_columns, rows_to_sentences
 from maskedcrf.data.formats.whole import read_bytes
 from maskedcrf.data.formats.writing import TaggedText
 from maskedcrf.errors import DataError, MissingExtraError
 from maskedcrf.files import file_name
-
-COLUMNS = ("tokens", "text", "tags", "ner_tags", "spans")
 
 
 def read_parquet(path: str | os.PathLike[str], options: ReadOptions) -> Records:
@@ -27,17 +25,11 @@ def read_parquet(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     try:
         table = pq.ParquetFile(name if name != "<stdin>" else pa.BufferReader(read_bytes(path)))
         schema = table.schema_arrow
-        wanted = [column for column in (*COLUMNS, options.entity_column) if column in schema.names]
-        if "tokens" not in wanted and "text" not in wanted:
-            there = ", ".join(schema.names)[:80]
-            raise DataError(f"{name}: no column tokens and none text (there are: {there}); rename yours")
-        key = options.entity_column or ("tags" if "tags" in wanted else "ner_tags")
-        if options.labels is None:
-            options = replace(options, labels=_class_labels(schema.metadata or {}, key))
-        records = chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(columns=wanted))
-        for number, record in enumerate(records, 1):
-            known = {column: value for column, value in record.items() if value is not None}
-            yield record_to_sentence(known, name, number, options, unit="row")
+        columns = choose_columns(schema.names, options, name)
+        if options.labels is None and "tags" in columns:
+            options = replace(options, labels=_class_labels(schema.metadata or {}, columns["tags"]))
+        rows = chain.from_iterable(batch.to_pylist() for batch in table.iter_batches(columns=list(columns.values())))
+        yield from rows_to_sentences(rows, columns, name, options, unit="row")
     except OSError as error:
         raise DataError(f"{name}: {error.strerror or str(error).splitlines()[0]:.80}; give a readable file") from error
     except (pa.ArrowException, UnicodeDecodeError) as error:

@@ -1,4 +1,7 @@
-"""Prodigy's JSON lines: text, tokens, spans and the annotator's answer; only accepted examples are gold."""
+"""Prodigy's JSON lines: text, tokens, spans and the annotator's answer; only accepted examples are gold.
+
+Of an example that asked about one span (`_is_binary`), the tokens outside the span are left open: nobody judged them.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from maskedcrf.errors import DataError
 from maskedcrf.files import file_name
 
 ANSWERS = ("accept", "reject", "ignore")
+OTHER_RECIPES = {"label", "options", "accept", "audio_spans", "image"}
 
 
 def read_prodigy(path: str | os.PathLike[str], options: ReadOptions) -> Records:
@@ -27,9 +31,13 @@ def read_prodigy(path: str | os.PathLike[str], options: ReadOptions) -> Records:
         if answer != "accept" and options.tag_column is not None:
             options.report.count(f"{answer}{'ed' if answer == 'reject' else 'd'} examples left out")
             continue
+        if "spans" not in record and not OTHER_RECIPES.isdisjoint(record):
+            raise DataError(f"{where}: no spans, but what other recipes ask for; only texts with spans are read")
         spans = None if options.tag_column is None else spans_of(record.get("spans") or [], text, where)
+        tokens = _tokens(record.get("tokens"), text, where)
+        is_partial = record.get("_is_binary") is True
         yield AnnotatedText(
-            text, spans, name, number, document=number, tokens=_tokens(record.get("tokens"), text, where)
+            text, spans, name, number, document=number, tokens=tokens, is_partial=is_partial and spans is not None
         )
 
 

@@ -29,7 +29,9 @@ _JSON_OBJECT = re.compile(r'\s*\{\s*["}]')
 _JSON_ARRAY = re.compile(r"\s*\[\s*[{\]]")
 _PRODIGY = re.compile(r'"(_input_hash|_task_hash|_view_id)"\s*:|"answer"\s*:\s*"(accept|reject|ignore)"')
 _DOCCANO = re.compile(r'"labels?"\s*:\s*\[|"start_offset"\s*:')
-_LABEL_STUDIO = re.compile(r'"(annotations|completions|predictions|annotation_id|annotator|labels)"\s*:')
+_LABEL_STUDIO = re.compile(
+    r'"(annotations|completions|predictions|annotation_id|annotator|labels)"\s*:|"data"\s*:\s*\{'
+)
 _STANDOFF = re.compile(r"T[0-9]+\t\S+ [0-9]+ [0-9]+")
 
 

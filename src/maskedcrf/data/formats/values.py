@@ -24,7 +24,8 @@ def json_record(line: str, where: str) -> dict[str, Any]:
     """The object on one line; whatever else stands there is refused."""
     record = parse_json(line, where, 'write one object a line, such as {"tokens": []}')
     if not isinstance(record, dict):
-        raise DataError(f"{where}: {type(record).__name__} where an object with tokens or text is needed")
+        hint = "; of a JSON array, jq -c '.[]' writes one object a line" if isinstance(record, list) else ""
+        raise DataError(f"{where}: {type(record).__name__} where an object with tokens or text is needed{hint}")
     return record
 
 

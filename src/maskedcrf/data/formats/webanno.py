@@ -43,10 +43,22 @@ def read_webanno(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     name = file_name(path)
     features: list[str] = []
     column: int | None = None
+    before: set[tuple[str, str]] = set()
     for block in _blocks(path, name, features):
         if column is None:
             column = _column(features, name, options)
-        yield _text(block, name, 3 + column, 3 + len(features), options)
+        text = _text(block, name, 3 + column, 3 + len(features), options)
+        first, last = (_chains(block.rows[place][1], 3 + column) for place in (0, -1))
+        for label, chain in before & first:
+            where = f"{name}:{block.rows[0][0]}"
+            raise DataError(f"{where}: {label}[{chain}] goes on from the sentence before; cut it in two, or remove it")
+        before = last
+        yield text
+
+
+def _chains(cells: list[str], column: int) -> set[tuple[str, str]]:
+    """The numbered annotations of a row."""
+    return {(label, chain) for label, chain in _values(cells[column] if column < len(cells) else "_") if chain}
 
 
 def _blocks(path: str | os.PathLike[str], name: str, features: list[str]) -> Iterator[_Block]:
@@ -72,15 +84,21 @@ def _add_line(block: _Block, number: int, line: str, where: str, features: list[
             raise DataError(f"{where}: no empty line before this sentence; {_REMEDY}")
         block.line = block.line or number
         block.text.append(line.removeprefix("#Text="))
-    elif line.startswith("#T_SP="):
-        layer, *names = line.removeprefix("#T_SP=").split("|")
-        features += [f"{layer}|{feature}" for feature in names]
-    elif line.startswith(("#T_CH=", "#T_RL=")):
-        raise DataError(f"{where}: chains and relations have columns of their own; export the span layers alone")
+    elif line.startswith(("#T_SP=", "#T_CH=", "#T_RL=")):
+        features += _features(line)
     elif not line.startswith("#") or "\t" in line:
         if not block.text:
             raise DataError(f"{where}: tokens without their #Text= line; {_REMEDY}")
         block.rows.append((number, line.split("\t")))
+
+
+def _features(line: str) -> list[str]:
+    """A name for each column of a layer; an empty one where it links annotations: relations, chains and slots."""
+    layer, *names = line[len("#T_SP=") :].split("|")
+    if not line.startswith("#T_SP="):
+        return [""] * len(names)
+    links = [name.startswith("ROLE_") or before.startswith("ROLE_") for before, name in pairwise(["", *names])]
+    return ["" if link else f"{layer}|{name}" for link, name in zip(links, names, strict=True)]
 
 
 def _with_rows(block: _Block, where: str) -> _Block:
@@ -95,7 +113,8 @@ def _column(features: Sequence[str], name: str, options: ReadOptions) -> int:
     fitting = [
         number
         for number, feature in enumerate(features)
-        if (
+        if feature
+        and (
             wanted in (feature, feature.rpartition(".")[2], feature.partition("|")[0].rpartition(".")[2])
             if wanted
             else True
@@ -104,7 +123,7 @@ def _column(features: Sequence[str], name: str, options: ReadOptions) -> int:
     likely = [number for number in fitting if features[number].endswith(("|value", "|label"))] or fitting
     entities = [number for number in likely if "NamedEntity" in features[number]] or likely
     if len(entities) != 1:
-        there = ", ".join(feature.rpartition(".")[2] for feature in features)[:120] or "none"
+        there = ", ".join(feature.rpartition(".")[2] for feature in features if feature)[:120] or "none"
         raise DataError(f"{name}:1: which layer holds the entities ({there})? name it with entity_column")
     return entities[0]
 
@@ -116,17 +135,20 @@ def _text(block: _Block, name: str, column: int, width: int, options: ReadOption
     tokens: list[tuple[int, int]] = []
     spans: list[Span] = []
     opened: dict[tuple[str, str], tuple[int, int]] = {}
+    unlabelled: set[str] = set()
     for number, cells in block.rows:
         where = f"{name}:{number}"
         begin, after = _characters(cells, width, where)
         first = begin if first is None else first
         start, end = units.get(begin - first, -1), units.get(after - first, -1)
-        if not 0 <= start < end or text[start:end] != _unescape(cells[2]):
+        if not 0 <= start <= end or text[start:end] != _unescape(cells[2]):
             raise DataError(f"{where}: {cells[2]!r:.40} is not what stands at {cells[1]} of its document; {_REMEDY}")
         if "." not in cells[0]:
             tokens.append((start, end))
         for label, chain in _values(cells[column] if column < len(cells) else "_"):
-            if chain:
+            if label == "*":
+                unlabelled.add(chain or cells[0])
+            elif chain:
                 opened[label, chain] = (opened.get((label, chain), (start, end))[0], end)
             else:
                 spans.append(require_span(start, end, label, text, where))
@@ -134,6 +156,7 @@ def _text(block: _Block, name: str, column: int, width: int, options: ReadOption
         raise DataError(f"{name}:{block.line}: tokens of this sentence overlap; {_REMEDY}")
     spans += [require_span(*place, label, text, f"{name}:{block.line}") for (label, _), place in opened.items()]
     kept = None if options.tag_column is None else tuple(spans)
+    options.report.count("annotations without a label left out", len(unlabelled) * (kept is not None))
     return AnnotatedText(text, kept, name, block.line, tokens=tuple(tokens))
 
 
@@ -148,13 +171,13 @@ def _characters(cells: list[str], width: int, where: str) -> tuple[int, int]:
 
 
 def _values(cell: str) -> Iterator[tuple[str, str]]:
-    """Labels and the numbers that join the tokens of one span; empty where a span is one token long."""
+    """Labels, `*` where there is none, and the numbers that join a span's tokens; empty where it is one token long."""
     if cell in ("_", ""):
         return
     for part in re.split(r"(?<!\\)\|", cell):
         found = _VALUE.fullmatch(part)
         label = _unescape(found[1]) if found else part
-        if label not in ("*", "_"):
+        if label != "_":
             yield label, (found[2] or "") if found else ""
 
 
