@@ -31,9 +31,8 @@ def table() -> str:
         times = [row["times_best_peer"][ours] for row in record["shapes"] if row["work"] == "step"]
         ranges.append(f"{min(times):.1f} to {max(times):.0f} times as long on {place}")
     sentence = (
-        "Sentences x tokens x tags, ragged, in float32; ours masked, theirs not. For loss and gradients, over all\n"
-        f"shapes, the fastest other library takes {', '.join(ranges)}.\n"
-        "[All shapes, peers and versions](docs/benchmarks/index.md); `make bench` measures again."
+        "Sentences x tokens x tags, ragged, in float32; ours masked, theirs not. For loss and gradients, the fastest\n"
+        f"other library takes {', '.join(ranges)}. [All shapes and peers](docs/benchmarks/index.md)."
     )
     return "\n".join([*lines, "", sentence])
 

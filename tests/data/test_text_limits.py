@@ -11,8 +11,10 @@ from maskedcrf import files
 from maskedcrf.cli import main
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import MAX_CHARACTERS, MAX_TOKENS, to_sentence
-from maskedcrf.data.tokenizers import cut_simple
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import DataError
+
+SIMPLE = get_tokenizer("simple")
 
 
 @pytest.mark.parametrize(
@@ -29,12 +31,12 @@ def test_a_text_beyond_the_limit_is_refused_and_the_limit_named(text: str | list
     with pytest.raises(
         DataError, match=r"^a text of more than [\d,]+ (tokens|characters); cut it into several"
     ) as error:
-        to_sentence(text, cut_simple)
+        to_sentence(text, SIMPLE)
     assert "\n" not in str(error.value)
 
 
 def test_a_text_up_to_the_limit_is_taken_whole() -> None:
-    assert len(to_sentence("a " * MAX_TOKENS, cut_simple).tokens) == MAX_TOKENS
+    assert len(to_sentence("a " * MAX_TOKENS, SIMPLE).tokens) == MAX_TOKENS
 
 
 def test_a_line_of_twenty_megabytes_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
