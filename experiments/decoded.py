@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments.choice import Trial
 from experiments.measure import counts_of, unpack
-from experiments.result_files import RESULTS, result_files
+from experiments.result_files import RESULTS, append_line, result_files
 from experiments.statistics import FEWEST_SEEDS, LEVEL, Comparison, Mean, compare_counts, holm
 from experiments.table_format import Cell, Number, Probability, Table
 from experiments.trainings import CORPORA
@@ -58,6 +58,12 @@ def read_lines(results: Path = RESULTS) -> dict[str, Line]:
                 raise DataError(f"{path}:{number}: not a model decoded both ways; take the line out")
             found[entry["name"]] = entry
     return found
+
+
+def append_decoded(line: Line, results: Path = RESULTS) -> None:
+    """Write a line into the file of its encoder, in the folder of its corpus."""
+    made = line["training"]
+    append_line(line, results / FOLDER / made["corpus"] / f"{made['encoder']}.jsonl")
 
 
 class Decoded:

@@ -19,9 +19,9 @@ import torch
 from experiments import train
 from experiments.choice import Trial
 from experiments.command import command, folder, parser_for
-from experiments.decoded import FOLDER, Model, models, read_lines
+from experiments.decoded import Model, append_decoded, models, read_lines
 from experiments.measure import Split, errors, pack
-from experiments.result_files import RESULTS, append_line, read_results
+from experiments.result_files import RESULTS, read_results
 from experiments.trainings import CORPORA
 from maskedcrf import Tagger, __version__
 from maskedcrf.evaluation.compare import f1_scores, signature
@@ -75,7 +75,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--weights", type=folder, required=True, help="folder that `experiments.run --weights` filled")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the trial's results")
     options = parser.parse_args(given)
-    weights, target = Path(options.weights), options.results / FOLDER
+    weights = Path(options.weights)
     known = read_lines(options.results)
     wanted = [model for model in models(Trial(read_results(options.results))) if model.name not in known]
     torch.set_num_threads(1)
@@ -83,7 +83,7 @@ def main(given: Sequence[str] | None = None) -> int:
     for model in wanted:
         if model not in lacking:
             line = measure(model, options.corpora, weights)
-            append_line(line, target / line["training"]["corpus"] / f"{line['training']['encoder']}.jsonl")
+            append_decoded(line, options.results)
             scores = "  ".join(f"{way} {found['f1']:.2f}" for way, found in line["test"].items())
             print(f"{model.name}: {scores}", file=sys.stderr, flush=True)
     if lacking:

@@ -1,7 +1,9 @@
 """Train what the results lack, one JSON line a finished training.
 
-python -m experiments.run small large --corpora DIR --budget 30
+python -m experiments.run small large --corpora DIR --budget 30 --decode
 python -m experiments.run transformer --corpora DIR --encoders DIR
+
+With `--decode`, each model that a table may take is also decoded both ways (`experiments.decoding`).
 """
 
 from __future__ import annotations
@@ -11,29 +13,43 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from experiments.command import command, minutes, parser_for, positive, workers
+from experiments.decoded import ROWS, Model, append_decoded
 from experiments.result_files import RESULTS, append_result, read_results
 from experiments.trainings import GROUPS, Training
 from maskedcrf.errors import MaskedCRFError
 
 
-def execute(training: Training, corpora: str, encoders: str, weights: Path | None) -> dict[str, Any]:
+class Finished(NamedTuple):
+    """The line of a training, and those of its models decoded both ways if that was asked for."""
+
+    entry: dict[str, Any]
+    decoded: list[dict[str, Any]]
+
+
+def execute(training: Training, options: argparse.Namespace) -> Finished:
     """Train in a process of its own, on one thread: trainings go side by side instead."""
     import logging
 
     import torch
 
+    from experiments.decoding import measure
     from experiments.train import train
 
     logging.getLogger("maskedcrf").setLevel(logging.ERROR)  # of this process only: importing changes nobody's logs
     torch.set_num_threads(1)
-    return train(training, corpora, encoders, weights)
+    with nullcontext(options.weights) if options.weights else TemporaryDirectory() as folder:
+        entry = train(training, options.corpora, options.encoders, Path(folder))
+        models = [Model(row, entry) for row in ROWS if row in entry["rows"]] if options.decode else []
+        return Finished(entry, [measure(model, options.corpora, Path(folder)) for model in models])
 
 
-Ended = tuple[Training, dict[str, Any] | BaseException]
+Ended = tuple[Training, Finished | BaseException]
 
 
 def in_processes(
@@ -42,12 +58,11 @@ def in_processes(
     """Trainings as they end, `--jobs` at a time; none is begun after the deadline."""
     waiting = list(trainings)
     with workers(options.jobs) as pool:
-        under_way: dict[Future[dict[str, Any]], Training] = {}
+        under_way: dict[Future[Finished], Training] = {}
         while waiting or under_way:
             while waiting and len(under_way) < options.jobs and time.monotonic() < deadline:
                 training = waiting.pop(0)
-                future = pool.submit(execute, training, options.corpora, options.encoders, options.weights)
-                under_way[future] = training
+                under_way[pool.submit(execute, training, options)] = training
             if not under_way:
                 return
             for done in wait(under_way, return_when=FIRST_COMPLETED).done:
@@ -68,9 +83,11 @@ def run_missing(trainings: Sequence[Training], options: argparse.Namespace) -> i
             failed += 1
             outcome = f"failed: {(str(result).strip().splitlines() or [type(result).__name__])[-1]}"
         else:
-            append_result(result, options.results)
-            rows = "  ".join(f"{name} {row['test']['f1']:.2f}" for name, row in result["rows"].items())
-            outcome = f"{rows}  ({result['seconds']:.0f} s)"
+            append_result(result.entry, options.results)
+            for line in result.decoded:
+                append_decoded(line, options.results)
+            rows = "  ".join(f"{name} {row['test']['f1']:.2f}" for name, row in result.entry["rows"].items())
+            outcome = f"{rows}  ({result.entry['seconds']:.0f} s)"
         _say(f"{ended}/{len(missing)} {training.name}: {outcome}")
     if ended < len(missing):
         _say(f"{len(missing) - ended} are left: the same command goes on with them")
@@ -88,6 +105,9 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("groups", nargs="+", choices=sorted(GROUPS), help="parts of the trial, in this order")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results files")
     parser.add_argument("--weights", type=Path, help="folder that gets the best model of every row; none are kept else")
+    parser.add_argument(
+        "--decode", action="store_true", help="decode every finished model by path and by segments, too"
+    )
     parser.add_argument("--jobs", type=positive, default=1, help="trainings side by side")
     parser.add_argument("--budget", type=minutes, default=float("inf"), help="minutes after which none is begun")
     parser.add_argument("--only", default="", help="only trainings whose name contains this")

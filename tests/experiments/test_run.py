@@ -11,12 +11,19 @@ import pytest
 from synthetic_results import entry
 
 from experiments import page, run
+from experiments.decoded import read_lines
 from experiments.result_files import append_result, read_results
 from experiments.trainings import GROUPS, RATES, Training
 
 FILE = "weibo/lstm1.jsonl"
 TRAININGS = [Training("weibo", "mcrf", 1e-2, seed) for seed in (1, 2)]
 ONE, OTHER = map(entry, TRAININGS)
+
+
+def decoded(training: Training) -> dict[str, Any]:
+    """The line of a training's model decoded both ways, without what it found."""
+    name = f"{training.name}/MCRF-training"
+    return {"name": name, "training": training.as_dict(), **dict.fromkeys(("dev", "thresholds", "test", "curve"))}
 
 
 def test_what_comes_after_a_line_cut_short_is_kept(tmp_path: Path) -> None:
@@ -52,7 +59,10 @@ def test_what_is_finished_is_not_trained_again(
 
     def fake(missing: list[Training], *_: Any, **__: Any) -> list[tuple[Training, Any]]:
         started.extend(missing)
-        return [(each, entry(each) if each.seed > 1 else ValueError("no\nmemory")) for each in missing]
+        return [
+            (each, run.Finished(entry(each), [decoded(each)]) if each.seed > 1 else ValueError("no\nmemory"))
+            for each in missing
+        ]
 
     monkeypatch.setattr(run, "in_processes", fake)
     options = argparse.Namespace(results=tmp_path, budget=1.0)
@@ -60,9 +70,20 @@ def test_what_is_finished_is_not_trained_again(
     assert run.run_missing([*TRAININGS, Training("weibo", "crf", 1e-2, 1)], options) == 1
     assert started == [TRAININGS[1], Training("weibo", "crf", 1e-2, 1)]
     assert set(read_results(tmp_path)) == {ONE["name"], OTHER["name"]}
+    assert set(read_lines(tmp_path)) == {decoded(TRAININGS[1])["name"]}
     errors = capsys.readouterr().err
     assert "2 trainings to do, 1 in the results" in errors
     assert "weibo/lstm1/crf/0.01/1: failed: memory" in errors
+
+
+@pytest.mark.usefixtures("small_data")
+def test_a_model_is_decoded_both_ways_as_soon_as_it_is_trained(tmp_path: Path) -> None:
+    options = argparse.Namespace(corpora="", encoders="", weights=tmp_path, decode=True)
+    [line] = run.execute(TRAININGS[0], options).decoded
+    assert line["name"] == f"{TRAININGS[0].name}/MCRF-training"
+    assert (tmp_path / line["name"]).is_dir()
+    options = argparse.Namespace(corpora="", encoders="", weights=None, decode=False)
+    assert run.execute(TRAININGS[0], options).decoded == []
 
 
 def test_no_training_begins_after_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
