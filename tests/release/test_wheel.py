@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 import maskedcrf
 
 ROOT = Path(__file__).parents[2]
-BASE = {"torch", "numpy", "numba", "safetensors", "pydantic", "typer", "rich", "regex"}
+BASE = {"filelock", "torch", "numpy", "numba", "safetensors", "pydantic", "typer", "rich", "regex"}
 TEN_LINES = "Ann B-PER\nflew O\nto O\nNew B-LOC\nYork I-LOC\n\nBob B-PER\nleft O\nOslo B-LOC\n\n"
 LAYER = """
 import torch
