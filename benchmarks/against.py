@@ -87,13 +87,20 @@ def answer() -> None:
         shape, work, seconds = json.loads(line)
         if shape not in known:
             known = {shape: works_of(shape)}
-        call, times = known[shape][work], [float("inf")]
-        end = time.perf_counter() + seconds
-        while len(times) < 2 or time.perf_counter() < end:
-            begin = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - begin)
-        print(json.dumps(min(times)), flush=True)
+        try:
+            print(json.dumps(_fewest_seconds(known[shape][work], seconds)), flush=True)
+        except AttributeError:  # an older checkout may lack the method
+            print("null", flush=True)
+
+
+def _fewest_seconds(call: Callable[[], Any], seconds: float) -> float:
+    times = list[float]()
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return min(times)
 
 
 class Checkout:
@@ -112,11 +119,11 @@ class Checkout:
             text=True,
         )
 
-    def ask(self, shape: str, work: str, seconds: float) -> float:
-        """The fewest seconds of one call, at least one call and `seconds` long."""
+    def ask(self, shape: str, work: str, seconds: float) -> float | None:
+        """The fewest seconds of one call, at least one call and `seconds` long; None of what the checkout lacks."""
         given, taken = cast(IO[str], self.process.stdin), cast(IO[str], self.process.stdout)
         print(json.dumps((shape, work, seconds)), file=given, flush=True)
-        return float(json.loads(taken.readline()))
+        return cast(float | None, json.loads(taken.readline()))
 
     def __enter__(self) -> Checkout:
         return self
@@ -125,15 +132,15 @@ class Checkout:
         self.process.communicate()
 
 
-def in_turns(checkouts: list[Checkout], shape: str, work: str, seconds: float) -> list[float]:
+def in_turns(checkouts: list[Checkout], shape: str, work: str, seconds: float) -> list[float | None]:
     """The fewest seconds of each, after a call that is not counted."""
     for one in checkouts:
         one.ask(shape, work, 0)
     turns = [[one.ask(shape, work, seconds / TURNS / len(checkouts)) for one in checkouts] for _ in range(TURNS)]
-    return [min(found) for found in zip(*turns, strict=True)]
+    return [min((each for each in found if each), default=None) for found in zip(*turns, strict=True)]
 
 
-def first_calls(folder: Path, threads: int) -> list[dict[str, float]]:
+def first_calls(folder: Path, threads: int) -> list[dict[str, float | None]]:
     """Seconds of first calls, nothing having been compiled."""
     rows = []
     for row in FIRST_CALLS:
@@ -149,12 +156,13 @@ def compare(before: Path, threads: int, seconds: float) -> dict[str, Any]:
         both = [stack.enter_context(Checkout(folder, threads)) for folder in (before, HERE)]
         cases = [(shape, work) for shape in SHAPES for work in WORKS if (shape, work) != LEFT_OUT]
         cases += [(SECOND_SHAPE, work) for work in SECOND_WORKS]
-        rows = []
+        rows = list[dict[str, Any]]()
         for shape, work in cases:
             old, new = in_turns(both, shape, work, seconds)
-            rows.append({"shape": shape, "work": work, "seconds": [old, new], "ratio": new / old})
-            print(f"{shape:>10} {work:<17} {1e3 * old:9.3f} {1e3 * new:9.3f} ms  {new / old:5.2f}", flush=True)
-    own = {row["work"]: row["seconds"][1] for row in rows if row["shape"] == SECOND_SHAPE}
+            ratio = new / old if old and new else None
+            rows.append({"shape": shape, "work": work, "seconds": [old, new], "ratio": ratio})
+            print(f"{shape:>10} {work:<17} {_milliseconds(old)} {_milliseconds(new)} {ratio or 0:5.2f}", flush=True)
+    own = {row["work"]: row["seconds"][1] or float("nan") for row in rows if row["shape"] == SECOND_SHAPE}
     shares = {work: own[work] / own["marginals"] for work in ("entropy", "span_probability", "decode_segments")}
     shares = {f"{work} / marginals": share for work, share in shares.items()}
     return {
@@ -162,6 +170,10 @@ def compare(before: Path, threads: int, seconds: float) -> dict[str, Any]:
         "within": {"nbest(5) / decode": own["nbest(5)"] / own["decode"], **shares},
         "first_calls": {"before": first_calls(before, threads), "here": first_calls(HERE, threads)},
     }
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return f"{1e3 * seconds:9.3f} ms" if seconds else "         -  "
 
 
 def main() -> None:

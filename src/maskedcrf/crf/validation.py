@@ -120,13 +120,12 @@ def spans(
     """Spans as rows of (row, start, end) and the tags of their types: (N, 3) and (N, D)."""
     if len(given) != len(mask):
         raise ShapeError(f"spans must hold one list for each of the {len(mask)} rows, got {len(given)}")
-    lengths = mask.sum(1).tolist()
     numbers = {kind: number for number, kind in enumerate(matrices.types)}
-    found: list[tuple[int, int, int, int]] = []
-    for row, length in enumerate(lengths):
-        if not isinstance(given[row], Sequence):
-            raise ShapeError(f"row {row}: its spans are a list, empty where there are none; got {given[row]!r}")
-        for span in given[row]:
+    found = list[int]()
+    for row, (listed, length) in enumerate(zip(given, mask.sum(1).tolist(), strict=True)):
+        if not isinstance(listed, Sequence):
+            raise ShapeError(f"row {row}: its spans are a list, empty where there are none; got {listed!r}")
+        for span in listed:
             start, end, kind = _triple(span, row)
             if not 0 <= start < end <= length:
                 raise ShapeError(
@@ -134,15 +133,15 @@ def spans(
                 )
             if kind not in numbers:
                 raise ConstraintError(f"row {row}: no tag has the type {kind!r}; types are {', '.join(matrices.types)}")
-            found.append((row, start, end, numbers[kind]))
-    index = torch.tensor(found, dtype=torch.long, device=mask.device).view(-1, 4)
+            found += row, start, end, numbers[kind]
+    index = torch.from_numpy(np.array(found, np.int64).reshape(-1, 4)).to(mask.device)
     types = torch.from_numpy(matrices.type_index[:-1]).to(mask.device)
     return index[:, :3], index[:, 3:] == types
 
 
-def _triple(span: Any, row: int) -> Sequence[Any]:
+def _triple(span: Any, row: int) -> Any:
     """Start, end and type, which more may follow."""
-    listed = hasattr(span, "__len__") and not isinstance(span, str) and len(span) >= 3
-    if not (listed and isinstance(span[0], _WHOLE) and isinstance(span[1], _WHOLE)):
-        raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")
-    return span[:3]  # type: ignore[no-any-return]
+    whole = isinstance(span, tuple | list) and len(span) >= 3 and isinstance(span[0], _WHOLE)
+    if whole and isinstance(span[1], _WHOLE):
+        return span[:3]
+    raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -180,7 +181,7 @@ class Constraints:
         """Tags that no legal path can use."""
         return tuple(tag for tag, lives in zip(self.tags, self.alive, strict=True) if not lives)
 
-    @property
+    @cached_property
     def matrices(self) -> TagMatrices:
         """The scheme's matrices for these tags, which say where segments begin and end."""
         if self.scheme is None:

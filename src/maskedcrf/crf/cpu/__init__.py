@@ -15,7 +15,7 @@ from torch import Tensor
 
 from maskedcrf.crf import reference
 from maskedcrf.crf.cpu import packed, paths, segments, sums
-from maskedcrf.crf.reference import Paths
+from maskedcrf.crf.reference import PAD, Paths
 from maskedcrf.crf.row_threads import run, run_on_rows, share_out
 
 _NO_TAGS, _NO_WEIGHTS = np.zeros((0, 0), np.int64), np.zeros(0)
@@ -100,7 +100,7 @@ def entropy(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
 
 def viterbi(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Paths:
     """Tags (B, T) and score (B,) of the best legal path; of equals, the one with the lowest ids from the end."""
-    tags, scores = torch.empty(mask.shape, dtype=torch.int64), torch.empty(len(mask), dtype=torch.float64)
+    tags, scores = torch.full(mask.shape, PAD), torch.empty(len(mask), dtype=torch.float64)
     run_on_rows(paths.best_paths, _arrays(emissions, mask, *parameters), tags.numpy(), scores.numpy())
     return Paths(tags, scores)
 
@@ -108,7 +108,7 @@ def viterbi(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Paths:
 def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int) -> Paths:
     """Tags (B, k, T) and scores (B, k) of the k best legal paths; score -inf where there are fewer."""
     rows, length = mask.shape
-    tags, scores = torch.empty((rows, k, length), dtype=torch.int64), torch.empty((rows, k), dtype=torch.float64)
+    tags, scores = torch.full((rows, k, length), PAD), torch.empty((rows, k), dtype=torch.float64)
     run_on_rows(paths.k_best_paths, _arrays(emissions, mask, transitions, start, end), tags.numpy(), scores.numpy())
     return Paths(tags, scores)
 
@@ -116,7 +116,7 @@ def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, e
 def sample(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
     """Tags (B, n, T) of n paths drawn from the distribution; `uniforms` (B, n, T) in [0, 1), the last, decide."""
     *parameters, uniforms = given
-    tags, draws = torch.empty(uniforms.shape, dtype=torch.int64), _array(uniforms.double())
+    tags, draws = torch.full(uniforms.shape, PAD), _array(uniforms.double())
     run_on_rows(paths.draw_paths, _arrays(emissions, mask, *parameters), draws, tags.numpy())
     return tags
 

@@ -10,7 +10,6 @@ import numpy as np
 from maskedcrf.crf.cpu.packed import VECTOR, Packed, forward_masses, get, pack, steps_of
 from maskedcrf.crf.cpu.sums import log_forward
 from maskedcrf.crf.machine_code import compiled
-from maskedcrf.crf.reference import PAD
 
 
 @compiled
@@ -63,7 +62,7 @@ def _best(scores: Any, at: int, into: Any, tag: int) -> int:
 
 @compiled
 def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
-    """Tags (B, T) and scores (B,) of the best paths of a share of the rows; see `sums`."""
+    """Fill in tags (B, T) and scores (B,) of the best paths of a share of the rows; see `sums`."""
     emissions, mask, transitions, start, end = lattice
     chunk, first, stride = share
     size, into, spoilt, known = start.size, _steps_back(transitions, end), np.empty(chunk, np.bool_), True
@@ -81,8 +80,6 @@ def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
         _climb(emissions, packed, steps, start, scores, spoilt)
         for n in range(rows.size):
             best_scores[rows[n]], tag = 0.0, size
-            for t in range(mask.shape[1]):
-                tags[rows[n], t] = PAD
             for t in range(counts[n] - 1, -1, -1):
                 at, after = begins[t] + n, tag
                 tag = _best(scores, at, into, after)
@@ -112,7 +109,7 @@ def _merge(before: Any, into: Any, to: int, scores: Any, sources: Any, heads: An
 
 @compiled
 def k_best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
-    """Tags (B, k, T) and scores (B, k) of the k best paths of a share of the rows; -inf where there are fewer."""
+    """Fill in tags (B, k, T) and scores (B, k) of the k best paths of a share of the rows; -inf if there are fewer."""
     emissions, mask, transitions, start, end = lattice
     _, first, stride = share
     size, k, length, into = start.size, tags.shape[1], mask.shape[1], _steps_back(transitions, end)
@@ -123,8 +120,6 @@ def k_best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
         row, count = rows[0], counts[0]
         for rank in range(k):
             best_scores[row, rank] = -np.inf if rank or count else 0.0
-            for t in range(length):
-                tags[row, rank, t] = PAD
             for j in range(size if count else 0):
                 before[j, rank] = -np.inf if rank else start[j] + get(emissions, row, places[0], j)
         for t in range(1, count + 1):
@@ -162,7 +157,7 @@ def _draw(alphas: Any, t: int, into: Any, after: int, uniform: float, weights: A
 
 @compiled
 def draw_paths(lattice: Any, uniforms: Any, tags: Any, share: Any) -> None:
-    """Tags (B, n, T) of paths drawn for a share of the rows."""
+    """Fill in tags (B, n, T) of paths drawn for a share of the rows."""
     emissions, mask, transitions, start, end = lattice
     chunk, first, stride = share
     size, steps, into = start.size, steps_of(transitions, start, end), _steps_back(transitions, end)
@@ -180,8 +175,6 @@ def draw_paths(lattice: Any, uniforms: Any, tags: Any, share: Any) -> None:
                     alphas[t, j] = math.log(alpha[begins[t] + n, j])
             for draw in range(tags.shape[1]):
                 tag = size
-                for t in range(mask.shape[1]):
-                    tags[rows[n], draw, t] = PAD
                 for t in range(counts[n] - 1, -1, -1):
                     # The last position's number is the batch's last one, as in the reference.
                     uniform = uniforms[rows[n], draw, uniforms.shape[2] - 1 if t == counts[n] - 1 else t]

@@ -67,9 +67,16 @@ def _fill_in_row(lattice: Any, packed: Packed, n: int, pairs: Any, known: Any) -
 
 
 @compiled
-def _tags_and_steps(member: Any, pairs: Any) -> tuple[Any, Any]:
-    """The tags of a type, and which of the `pairs` are steps between two of them."""
-    return np.flatnonzero(member), np.flatnonzero(member[pairs[0]] & member[pairs[1]])
+def _tags_and_steps(member: Any, pairs: Any, room: Any) -> tuple[Any, Any]:
+    """The tags of a type, and which of the `pairs` are steps between two of them; both in the `room` given."""
+    (tags, inner), size, number = room, 0, 0
+    for tag in range(member.size):
+        tags[size] = tag
+        size += member[tag]
+    for k in range(pairs.shape[1]):
+        inner[number] = k
+        number += member[pairs[0, k]] and member[pairs[1, k]]
+    return tags[:size], inner[:number]
 
 
 @compiled
@@ -121,7 +128,7 @@ def sum_segments(
     for k in range(pairs.shape[1]):
         boundaries[0][pairs[0, k], pairs[1, k]] = boundaries[1][pairs[1, k], pairs[0, k]] = 0.0
     log_z, ones, sums, shares = np.empty(chunk), np.ones(len(mask)), np.zeros((size + 2, size)), np.empty(shape)
-    closed, inside = np.empty(mask.shape[1]), np.empty((3, size))
+    closed, inside, room = np.empty(mask.shape[1]), np.empty((3, size)), np.empty((2, size + pairs.size), np.int64)
     where, found, number = np.empty((64, 4), np.int64), np.empty(64), 0
     for begin in range(first_chunk * chunk, len(mask), stride * chunk):
         packed = pack(mask, begin, min(begin + chunk, len(mask)))
@@ -137,11 +144,11 @@ def sum_segments(
                 _fill_in_row(lattice, packed, n, pairs, known)
         for n in range(rows.size if bounds.size else 0):
             for k in range(bounds[rows[n]], bounds[rows[n] + 1]):
-                kind, first, beyond = _tags_and_steps(members[k], pairs), spans[k, 1], spans[k, 2]
+                kind, first, beyond = _tags_and_steps(members[k], pairs, room), spans[k, 1], spans[k, 2]
                 length = _follow_segment(begins, n, known, pairs, kind, first, beyond, 0.0, inside, closed)
                 chance_of[k] = closed[length - 1] if length == beyond - first else 0.0
         for k in range(0 if bounds.size else members.shape[0]):
-            kind = _tags_and_steps(members[k], pairs)
+            kind = _tags_and_steps(members[k], pairs, room)
             for at in range(places.size):
                 opening = 0.0
                 for tag in kind[0]:
