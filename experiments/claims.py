@@ -21,6 +21,8 @@ from maskedcrf.data.corpora import CORPORA as KNOWN
 
 Verdict = Literal["holds", "not shown", "fails", "not run"]
 Pair = tuple[str, str]
+HEADLINE = "lstm1"
+"""The encoder that claims and the shared statement speak of."""
 LINKS: dict[str, Pair] = {
     "MCRF-training > MCRF-decoding": ("MCRF-decoding", "MCRF-training"),
     "MCRF-decoding ≥ CRF-discard": ("CRF-discard", "MCRF-decoding"),
@@ -50,13 +52,21 @@ class Evidence:
     """The trial and the comparisons made out of it, each once."""
 
     def __init__(
-        self, trial: Trial, encoder: str = "lstm1", *, decoded: Mapping[str, Mapping[str, Any]] | None = None
+        self, trial: Trial, encoder: str = HEADLINE, *, decoded: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
         self.trial = trial
         self.decoded = Decoded(trial, decoded or {})
         """Path against segments."""
         self.encoder = encoder
         self._made: dict[Pair, list[Comparison]] = {}
+
+    def of_encoder(self, encoder: str) -> Evidence:
+        """The same trial with another encoder."""
+        return Evidence(self.trial, encoder)
+
+    def key(self, table: str) -> str:
+        """A table's name, which the encoder follows unless it is that of the headline."""
+        return table if self.encoder == HEADLINE else f"{table}_{self.encoder}"
 
     @property
     def corpora(self) -> list[str]:

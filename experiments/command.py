@@ -55,13 +55,14 @@ def minutes(text: str) -> float:
     return found
 
 
-def workers(jobs: int) -> ProcessPoolExecutor:
-    """Processes that run things side by side, and end when this one does, even if it is killed."""
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_watch_the_parent)
+def workers(jobs: int, prepare: Callable[[], None]) -> ProcessPoolExecutor:
+    """Prepared processes that run things side by side, and end when this one does, even if it is killed."""
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(prepare,))
 
 
-def _watch_the_parent() -> None:
+def _begin(prepare: Callable[[], None]) -> None:
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    prepare()
 
 
 def _end_with_the_parent() -> None:

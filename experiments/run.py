@@ -9,6 +9,7 @@ With `--decode`, each model that a table may take is also decoded both ways (`ex
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -33,20 +34,22 @@ class Finished(NamedTuple):
 
 
 def execute(training: Training, options: argparse.Namespace) -> Finished:
-    """Train in a process of its own, on one thread: trainings go side by side instead."""
-    import logging
-
-    import torch
-
+    """Train, and decode what was trained if that was asked for."""
     from experiments.decoding import measure
     from experiments.train import train
 
-    logging.getLogger("maskedcrf").setLevel(logging.ERROR)  # of this process only: importing changes nobody's logs
-    torch.set_num_threads(1)
     with nullcontext(options.weights) if options.weights else TemporaryDirectory() as folder:
         entry = train(training, options.corpora, options.encoders, Path(folder))
         models = [Model(row, entry) for row in ROWS if row in entry["rows"]] if options.decode else []
         return Finished(entry, [measure(model, options.corpora, Path(folder)) for model in models])
+
+
+def prepare_worker() -> None:
+    """A process that trains: on one thread, since others train beside it, and without the log lines of a training."""
+    import torch
+
+    logging.getLogger("maskedcrf").setLevel(logging.ERROR)
+    torch.set_num_threads(1)
 
 
 Ended = tuple[Training, Finished | BaseException]
@@ -57,7 +60,7 @@ def in_processes(
 ) -> Iterator[Ended]:
     """Trainings as they end, `--jobs` at a time; none is begun after the deadline."""
     waiting = list(trainings)
-    with workers(options.jobs) as pool:
+    with workers(options.jobs, prepare_worker) as pool:
         under_way: dict[Future[Finished], Training] = {}
         while waiting or under_way:
             while waiting and len(under_way) < options.jobs and time.monotonic() < deadline:

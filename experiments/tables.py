@@ -12,7 +12,7 @@ from experiments.decoded import decoding_table, thresholds_table
 from experiments.one_rate import GROUPS, OneRate
 from experiments.statistics import Mean, holm, over_corpora
 from experiments.table_format import Cell, Number, Probability, Score, Table, markdown, number
-from experiments.trainings import CORPORA, CRF_ROWS, RATES, ROWS
+from experiments.trainings import CORPORA, CRF_ROWS, PRETRAINED, RATES, ROWS
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
 OLD = "crf_rate 1e-3 for all heads"
@@ -26,7 +26,7 @@ def best_rates(evidence: Evidence) -> Table:
         chosen = [evidence.trial.choose(corpus, row, evidence.encoder) for row in ROWS]
         rows.append((TITLES[corpus], *(_at(each) for each in chosen), len(chosen[0].entries)))
     return Table(
-        "best_rates",
+        evidence.key("best_rates"),
         "Each head at its own best rate",
         ("test F1", *ROWS, "n"),
         tuple(rows),
@@ -56,7 +56,7 @@ def against_rate(evidence: Evidence) -> Table:
     columns = ("", "crf_rate", *CRF_ROWS, "CRF illegal %", "largest transition, CRF", "MCRF", "n")
     note = "Test F1, mean over n seeds ± half of the 95 % interval. Every row's epoch is its own best on dev. Illegal: "
     note += "segments of CRF-retain that begin with I-, in percent of all that it predicts."
-    return Table("against_rate", "F1 against the rate", columns, tuple(rows), note)
+    return Table(evidence.key("against_rate"), "F1 against the rate", columns, tuple(rows), note)
 
 
 def _mean(chosen: Chosen, part: str, name: str) -> float:
@@ -179,7 +179,7 @@ def pairs_by_corpus(evidence: Evidence) -> Table:
             rows.append((f"{pair[1]} over {pair[0]}", "**mean**", mean, Probability(mean_p), f"{len(found)} corpora"))
     note = "Points of test F1 [95 % interval over seeds and sentences], each row at its own best rate. p of a corpus: "
     note += "after Holm over the corpora of the pair; p of a mean: before the correction for the number of claims."
-    return Table("pairs", "Each comparison by corpus", ("pair", "", "gain", "p", "n"), tuple(rows), note)
+    return Table(evidence.key("pairs"), "Each comparison by corpus", ("pair", "", "gain", "p", "n"), tuple(rows), note)
 
 
 def transitions(evidence: Evidence) -> Table:
@@ -322,10 +322,14 @@ def readme_table(evidence: Evidence) -> str:
 
 def all_tables(evidence: Evidence, old: OneRate) -> tuple[Sequence[Table], Sequence[Table]]:
     """The tables of docs/paper.md, and those of the page behind it."""
-    decoded = evidence.decoded
+    decoded, pretrained = evidence.decoded, evidence.of_encoder(PRETRAINED)
     first = (best_rates, against_rate, learning, claims_table)
     behind = (pairs_by_corpus, wrong_rates, learning_by_corpus, transitions, corpora_table, papers_numbers)
     return (
-        [*(make(evidence) for make in first), decoding_table(decoded), older_summary(old)],
-        [*(make(evidence) for make in behind), thresholds_table(decoded), older_settings(old), recipes(old)],
+        [*(make(evidence) for make in first), best_rates(pretrained), decoding_table(decoded), older_summary(old)],
+        [
+            *(make(evidence) for make in behind),
+            *(make(pretrained) for make in (pairs_by_corpus, against_rate)),
+            *(thresholds_table(decoded), older_settings(old), recipes(old)),
+        ],
     )

@@ -66,6 +66,9 @@ CORPORA: dict[str, Corpus] = {
     "conll2000": Corpus("CoNLL2000", epochs=15, sentences=2000, characters=30),
 }
 LSTM = {"words": 100, "lstm_layers": 1, "lstm_hidden": 100}
+PRETRAINED = "uer"
+LAYER_DECAYS = {"uer-decay-0.4": 0.4, PRETRAINED: 2 / 3, "uer-decay-1": 1.0}
+"""Each layer below the top one has this times the rate of the layer above it."""
 UER = "{folder}/uer-zh-L2-H512"
 """`{folder}` is where pretrained encoders lie."""
 
@@ -79,7 +82,7 @@ class Training:
     crf_rate: float | None
     """None of a softmax head."""
     seed: int
-    encoder: Literal["lstm1", "lstm1-words", "uer"] = "lstm1"
+    encoder: Literal["lstm1", "lstm1-words", "uer", "uer-decay-0.4", "uer-decay-1"] = "lstm1"
 
     @property
     def name(self) -> str:
@@ -96,9 +99,9 @@ class Training:
         corpus = CORPORA[self.corpus]
         optim: dict[str, float] = {} if self.crf_rate is None else {"crf_rate": self.crf_rate}
         common = {"scheme": "BIO", "output_scheme": "BIO", **HEADS[self.head], "seed": self.seed, "batch_sentences": 32}
-        if self.encoder == "uer":
-            rates = {"encoder_rate": 1e-4, "layer_decay": 2 / 3, "head_rate": 1e-3}
-            return {**common, "epochs": 15, "encoder": {"transformer": UER}, "optim": {**rates, **optim}}
+        if self.encoder in LAYER_DECAYS:
+            rates = {"encoder_rate": 1e-4, "layer_decay": LAYER_DECAYS[self.encoder], "head_rate": 1e-3}
+            return {**common, "epochs": 10, "encoder": {"transformer": UER}, "optim": {**rates, **optim}}
         characters = {"characters": corpus.characters} if corpus.characters and self.encoder == "lstm1" else {}
         encoder = {**LSTM, **characters}
         return {**common, "epochs": corpus.epochs, "encoder": encoder, "optim": {"head_rate": 2e-3, **optim}}
@@ -118,6 +121,13 @@ GROUPS: dict[str, tuple[Training, ...]] = {
     "small": tuple(trainings_of(SMALL, (1, 2, 3))),
     "large": tuple(trainings_of(LARGE, (1, 2, 3))),
     "more": tuple(trainings_of((*SMALL, *LARGE), (4, 5))),
-    "words": tuple(Training(corpus, "mcrf", 1e-2, seed, "lstm1-words") for seed in (1, 2, 3) for corpus in LARGE),
-    "transformer": tuple(trainings_of(("weibo",), (1, 2, 3), "uer")),
+    "words": tuple(
+        Training(corpus, "mcrf", 1e-2, seed, "lstm1-words") for seed in (1, 2, 3) for corpus in ("atis", *LARGE)
+    ),
+    "transformer": tuple(trainings_of(("weibo",), (1, 2, 3), PRETRAINED)),
+    "layers": tuple(
+        Training("weibo", "mcrf", 1e-2, seed, encoder)
+        for seed in (1, 2, 3)
+        for encoder in ("uer-decay-0.4", "uer-decay-1")
+    ),
 }

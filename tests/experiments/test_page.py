@@ -15,12 +15,12 @@ from experiments import page, sentences
 from experiments.choice import Trial
 from experiments.claims import Evidence, all_claims
 from experiments.decoded import read_lines
-from experiments.defaults import stop
+from experiments.defaults import default_tables, stop
 from experiments.one_rate import OneRate
 from experiments.result_files import read_results
 from experiments.table_format import Number, Probability, Score, Table, as_csv, markdown, text
 from experiments.tables import against_rate, all_tables, learning_by_corpus
-from experiments.trainings import Training, trainings_of
+from experiments.trainings import GROUPS, PRETRAINED, Training, trainings_of
 
 ROOT = Path(__file__).parents[2]
 MADE_UP, NOTHING = Evidence(Trial(synthetic())), Evidence(Trial({}))
@@ -176,3 +176,25 @@ def test_stopping_early_follows_the_rule_of_training() -> None:
     curve = [{"f1": {"masked": f1}, "dev_loss": loss} for f1, loss in dev]
     # Epoch 3 has a lower loss; 4 and 5 are the first without anything better; 6 would have been.
     assert [stop(curve, patience) for patience in (1, 2, 3)] == [4, 5, 6]
+
+
+def test_a_pretrained_encoder_has_tables_and_a_sentence_of_its_own(old: OneRate) -> None:
+    trainings = [*trainings_of(["weibo", "atis"], (1, 2, 3)), *trainings_of(["weibo"], (1, 2, 3), PRETRAINED)]
+    evidence = Evidence(Trial(synthetic(trainings)))
+    first, behind = all_tables(evidence, old)
+    tables = {table.key: table for table in (*first, *behind)}
+    assert [row[0] for row in tables["best_rates"].rows] == ["Weibo", "ATIS"]
+    assert [row[0] for row in tables["best_rates_uer"].rows] == ["Weibo"]
+    assert tables["best_rates_uer"].rows[0][1:] != tables["best_rates"].rows[0][1:]
+    assert len(tables["against_rate_uer"].rows) == 3
+    assert sentences.pretrained(evidence).startswith("On Weibo, masking the training as well as the decoding changes")
+    assert "No training with a pretrained encoder" in sentences.pretrained(MADE_UP)
+
+
+def test_a_default_is_decided_on_the_seeds_that_every_side_has() -> None:
+    trainings = [*trainings_of(["atis"], (1, 2, 3)), *GROUPS["words"], *GROUPS["layers"]]
+    trainings += [Training("weibo", "mcrf", 1e-2, seed, PRETRAINED) for seed in (2, 3)]
+    tables = {table.key: table for table in default_tables(Evidence(Trial(synthetic(trainings))))}
+    assert [(row[0], row[-1]) for row in tables["default_characters"].rows] == [("ATIS", 3)]
+    assert [(row[0], row[-1]) for row in tables["default_decay"].rows] == [("Weibo", 2)]
+    assert tables["default_decay"].columns == ("", "0.4", "0.67", "1", "n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def test_a_model_is_decoded_both_ways_as_soon_as_it_is_trained(tmp_path: Path) -
     assert (tmp_path / line["name"]).is_dir()
     options = argparse.Namespace(corpora="", encoders="", weights=None, decode=False)
     assert run.execute(TRAININGS[0], options).decoded == []
+    assert logging.getLogger("maskedcrf").level == logging.NOTSET, "only a worker's process is made quiet"
 
 
 def test_no_training_begins_after_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
