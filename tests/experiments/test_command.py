@@ -70,8 +70,9 @@ def test_what_stops_a_command_leaves_no_traceback(
 OUTLIVING = """
 import time
 from experiments.command import workers
+from experiments.run import prepare_worker
 if __name__ == "__main__":
-    with workers(1) as pool:
+    with workers(1, prepare_worker) as pool:
         pool.submit(time.time).result()
         waiting = pool.submit(time.sleep, 60)
         print("begun", flush=True)
