@@ -36,6 +36,14 @@ READ = {
     "BIOES, one type of single words": (["O", "B-X", "E-X", "S-Y"], "BIOES", ["O", "B-X", "E-X", "S-Y"]),
     "BILOU": (["O", "B-X", "I-X", "L-X", "U-X"], "BILOU", ["O", "B-X", "I-X", "L-X", "U-X"]),
     "BMES": (["O", "B-X", "M-X", "E-X", "S-X"], "BMES", ["O", "B-X", "M-X", "E-X", "S-X"]),
+    "no separator": (["O", "BPER", "IPER", "BLOC", "ILOC"], "BIO", ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]),
+    "types that begin like prefixes": (["O", "LOC", "MISC"], "IO", ["O", "I-LOC", "I-MISC"]),
+    "a dot": (["O", "B.PER", "I.PER"], "BIO", ["O", "B-PER", "I-PER"]),
+    "a blank": (["O", "B PER", "I PER"], "BIO", ["O", "B-PER", "I-PER"]),
+    "two separators": (["O", "B::PER", "I::PER"], "BIO", ["O", "B-PER", "I-PER"]),
+    "two separators, type first": (["O", "PER__B", "PER__I"], "BIO", ["O", "B-PER", "I-PER"]),
+    "blanks around": (["O", " B-PER ", "I-PER "], "BIO", ["O", "B-PER", "I-PER"]),
+    "prefixes with a separator alone": (["O", "B-", "I-"], "BIO", ["O", "B", "I"]),
     "keys of JSON, in any order": ({"2": "I-PER", "0": "O", "1": "B-PER"}, "BIO", ["O", "B-PER", "I-PER"]),
 }
 
@@ -85,9 +93,20 @@ def test_bare_types_and_missing_o_are_said():
     assert report.to_json()["renamed"] == {"NOUN": "I-NOUN", "VERB": "I-VERB"}
 
 
+def test_types_of_one_word_alone_are_said():
+    report = Constraints.from_labels(["O", "B-PER", "B-LOC", "I-LOC"]).report
+    assert "no I- for PER: each entity is one word" in report.notes
+    assert Constraints.from_labels(["O", "B-PER"]).report.notes == ("no I- for PER: each entity is one word",)
+
+
 REFUSED = {
     "none": ([], "0 labels"),
     "nameless": (["LABEL_0", "LABEL_1"], "LABEL_0 to LABEL_1 say nothing"),
+    "one nameless": (["O", "B-A", "LABEL_2"], "LABEL_2 says nothing"),
+    "numbers": (["0", "1", "2"], "0 to 2 say nothing"),
+    "outside by another name": (["Other", "B-A", "I-A"], "'O' if it means outside"),
+    "no separator in some": (["O", "BPER", "IPER", "ORG"], "'BPER' and 'IPER' look like B- and I-"),
+    "a letter alone": (["O", "S"], "'S' may be a prefix or a type"),
     "a gap": ({0: "O", 2: "B-A"}, "no label for column 1"),
     "twice": (["O", "B-A", "B-A"], "names columns 1 and 2"),
     "twice in two forms": (["O", "B-A", "b-A"], "'B-A' and 'b-A' are both B-A"),
@@ -137,6 +156,7 @@ def test_fewer_columns_than_labels_are_refused():
         {"label2id": {"B-A": 1, "O": 0}},
         {"label_list": ["O", "B-A"]},
         {"id2tag": {"0": "O", "1": "B-A"}},
+        {"id2label": {"0": "0", "1": "1"}, "label2id": {"B-A": 1, "O": 0}},
     ],
 )
 def test_names_are_found_elsewhere_in_the_configuration(elsewhere):

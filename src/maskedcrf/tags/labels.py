@@ -31,9 +31,12 @@ _MARKS = ("PAD", "CLS", "SEP", "MASK", "UNK", "START", "STOP", "END", "BOS", "EO
 FILLERS = frozenset((*_MARKS, "START_TAG", "STOP_TAG", "START-TAG", "STOP-TAG", "-100"))
 """Labels of what is no word, in capitals and without brackets; the single letters need theirs."""
 _BRACKETED = re.compile(r"(?:\[|<)(?P<name>.*)(?:\]|>)")
-_PREFIX_FIRST = re.compile(r"(?P<prefix>[BIESLUMW])[-_:/|](?P<type>.+)", re.IGNORECASE | re.DOTALL)
-_PREFIX_LAST = re.compile(r"(?P<type>.+)[-_:/|](?P<prefix>[BIESLUMW])", re.IGNORECASE | re.DOTALL)
-_NAMELESS = re.compile(r"LABEL[_-]?\d+", re.IGNORECASE)
+_SEPARATORS = "-_:/|. \N{EN DASH}"
+_PREFIX_FIRST = re.compile(rf"(?P<prefix>[BIESLUMW])[{_SEPARATORS}]+(?P<type>.+)", re.IGNORECASE | re.DOTALL)
+_PREFIX_LAST = re.compile(rf"(?P<type>.+?)[{_SEPARATORS}]+(?P<prefix>[BIESLUMW])", re.IGNORECASE | re.DOTALL)
+_PREFIX_JOINED = re.compile(r"(?P<prefix>[BIESLUMW])(?P<type>\w.*)", re.DOTALL)
+"""`BPER`."""
+_NAMELESS = re.compile(r"(?:LABEL|CLASS|TAG)[_ -]?\d+", re.IGNORECASE)
 _SCHEMES = (
     (frozenset("BIES"), "BIOES"),
     (frozenset("BILU"), "BILOU"),
@@ -122,7 +125,7 @@ def read_labels(labels: Labels, scheme: str | Scheme = AUTO, *, columns: int | N
     if size < len(named):
         raise ConstraintError(f"{len(named)} labels for {size} columns of scores; give one label a column")
     fillers = {column: reason for column, label in enumerate(named) if (reason := _filler(label, named))}
-    words = {column: label for column, label in enumerate(named) if column not in fillers}
+    words = {column: label.strip() for column, label in enumerate(named) if column not in fillers}
     parsed, notes = _parse(words)
     chosen = _scheme_of(parsed, notes) if scheme == AUTO else Scheme.get(scheme)
     tags = _tags(parsed, chosen)
@@ -160,7 +163,7 @@ def labels_of_config(config: Mapping[str, Any]) -> Labels:
         raise ConstraintError(f"id2label is a table from column to label, got {type(given).__name__}; give labels=")
     labels: Labels = given
     names = list(labels.values()) if isinstance(labels, Mapping) else list(labels)
-    if names and not all(isinstance(name, str) and _NAMELESS.fullmatch(name) for name in names):
+    if names and not (all(isinstance(name, str) for name in names) and _nameless(names)):
         return labels
     numbers = config.get("label2id")
     candidates: list[Any] = [config.get(key) for key in _NAMES_ELSEWHERE]
@@ -170,7 +173,7 @@ def labels_of_config(config: Mapping[str, Any]) -> Labels:
         own = list(found.values()) if isinstance(found, Mapping) else found
         if not isinstance(own, list) or len(own) != max(1, len(names)) or not all(isinstance(n, str) for n in own):
             continue
-        if not any(_NAMELESS.fullmatch(name) for name in own):
+        if not _nameless(own):
             return found  # type: ignore[no-any-return]
     return labels
 
@@ -212,11 +215,20 @@ def _require_names(labels: Sequence[str]) -> None:
     if twice is not None:
         at = [column for column, label in enumerate(labels) if label == twice]
         raise ConstraintError(f"label {twice!r} names columns {at[0]} and {at[1]}; give labels= with a name for each")
-    if all(_NAMELESS.fullmatch(label) for label in labels):
+    nameless = _nameless(labels)
+    if nameless:
+        which = f"label {nameless[0]} says" if len(nameless) == 1 else f"labels {nameless[0]} to {nameless[-1]} say"
         raise ConstraintError(
-            f"labels {labels[0]} to {labels[-1]} say nothing of tags; give labels= with the names the model was "
-            "trained with, in the order of its columns"
+            f"{which} nothing of tags; give labels= with the names the model was trained with, in the order of its "
+            "columns"
         )
+
+
+def _nameless(labels: Sequence[str]) -> list[str]:
+    """Labels that are numbers of columns."""
+    if all(label.isdecimal() for label in labels):
+        return list(labels)
+    return [label for label in labels if _NAMELESS.fullmatch(label)]
 
 
 def _filler(label: str, labels: Sequence[str]) -> str:
@@ -239,7 +251,7 @@ def _filler(label: str, labels: Sequence[str]) -> str:
 def _parse(words: Mapping[int, str]) -> tuple[list[_ColumnLabel], list[str]]:
     """Prefix and type of every label, the same layout for all, and what is to be said of them."""
     notes: list[str] = []
-    outside = [column for column, label in words.items() if label.strip().upper() in OUTSIDE]
+    outside = [column for column, label in words.items() if label.upper() in OUTSIDE]
     if len(outside) > 1:
         raise ConstraintError(f"labels {words[outside[0]]!r} and {words[outside[1]]!r} both mean outside; keep one")
     inner = {column: label for column, label in words.items() if column not in outside}
@@ -250,9 +262,15 @@ def _parse(words: Mapping[int, str]) -> tuple[list[_ColumnLabel], list[str]]:
 
 
 def _parse_inner(inner: Mapping[int, str], notes: list[str]) -> list[_ColumnLabel]:
-    letters = {label.upper() for label in inner.values()}
-    if letters and letters <= set("BIESLUMW") and letters & {"B", "I"}:
-        return [_ColumnLabel(column, label, label.upper(), "") for column, label in inner.items()]
+    letters = {column: label.strip(_SEPARATORS).upper() for column, label in inner.items()}
+    if letters and set(letters.values()) <= set("BIESLUMW"):
+        if not {"B", "I"} & set(letters.values()):
+            example = next(iter(inner.values()))
+            raise ConstraintError(
+                f"label {example!r} may be a prefix or a type: rename it in labels=, such as 'S-{example}' or "
+                f"'I-{example}'"
+            )
+        return [_ColumnLabel(column, inner[column], letter, "") for column, letter in letters.items()]
     layouts = []
     for pattern in (_PREFIX_FIRST, _PREFIX_LAST):
         matches = {column: pattern.fullmatch(label) for column, label in inner.items()}
@@ -282,12 +300,31 @@ def _parse_bare(inner: Mapping[int, str], layouts: Sequence[Mapping[int, Any]], 
         odd = next(label for column, label in inner.items() if column not in layout)
         example = inner[next(iter(layout))]
         raise ConstraintError(
-            f"label {odd!r} has no prefix while {example!r} has one: rename it in labels=, such as 'B-{odd}', or "
-            "'[PAD]' if it is never to be predicted"
+            f"label {odd!r} has no prefix while {example!r} has one: rename it in labels=, 'O' if it means outside, "
+            f"'[PAD]' if it is never to be predicted, else such as 'B-{odd}'"
         )
+    joined = _parse_joined(inner)
+    if joined:
+        return joined
     if inner:
         notes.append("labels are bare types (IO): neighbouring words of one type are one entity")
-    return [_ColumnLabel(column, label, "I", label.strip()) for column, label in inner.items()]
+    return [_ColumnLabel(column, label, "I", label) for column, label in inner.items()]
+
+
+def _parse_joined(inner: Mapping[int, str]) -> list[_ColumnLabel]:
+    """Labels such as `BPER` and `IPER`; none if they are types."""
+    matches = {column: match for column, label in inner.items() if (match := _PREFIX_JOINED.fullmatch(label))}
+    kinds = {prefix: {m["type"] for m in matches.values() if m["prefix"] == prefix} for prefix in "BI"}
+    both = kinds["B"] & kinds["I"]
+    if not both:
+        return []
+    if len(matches) < len(inner) or kinds["B"] != {match["type"] for match in matches.values()}:
+        kind = min(both)
+        raise ConstraintError(
+            f"labels 'B{kind}' and 'I{kind}' look like B- and I-, but not all labels have such a letter: write them "
+            f"'B-{kind}' and 'I-{kind}' in labels=, and the others as they are meant"
+        )
+    return [_ColumnLabel(c, inner[c], match["prefix"], match["type"]) for c, match in matches.items()]
 
 
 def _require_one_case(parsed: Sequence[_ColumnLabel]) -> None:
@@ -314,7 +351,11 @@ def _scheme_of(parsed: Sequence[_ColumnLabel], notes: list[str]) -> Scheme:
         if startless:
             notes.append(f"I-{startless[0]} has no B-{startless[0]}, so B- stands only between neighbours: IOB1")
             return Scheme.get("IOB1")
-        notes.append("B and I taken for BIO; say scheme='IOB1' if B- stands only between neighbours of one type")
+        if "I" in prefixes:
+            notes.append("B and I taken for BIO; say scheme='IOB1' if B- stands only between neighbours of one type")
+        single = [kind for kind, own in by_type.items() if own == {"B"} and kind]
+        if single:
+            notes.append(f"no I- for {', '.join(single)}: each entity is one word")
         return Scheme.get("BIO")
     if prefixes <= {"E", "I"}:
         raise ConstraintError("labels with E and I alone may be IOE1 or IOE2: say which, such as scheme='IOE2'")
