@@ -73,7 +73,7 @@ def write_classifier(
 
 
 def first_piece_logits(folder: Path, words: Sequence[str], *, pieces: str = "first") -> torch.Tensor:
-    """(T, D): what transformers itself gives for the first (or last, or mean) piece of each word."""
+    """(T, D): what transformers itself gives for the first (or last, mean, surest) piece of each word."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     if isinstance(tokenizer.backend_tokenizer.pre_tokenizer, pre_tokenizers.ByteLevel):
         # What RobertaTokenizer's add_prefix_space does, which it asks for where words are given.
@@ -86,7 +86,8 @@ def first_piece_logits(folder: Path, words: Sequence[str], *, pieces: str = "fir
     rows = []
     for word in range(len(words)):
         own = [place for place, number in enumerate(ids) if number == word]
-        chosen = {"first": own[:1], "last": own[-1:], "mean": own}[pieces]
+        surest = max(own, key=lambda place: logits[place].softmax(dim=0).max())
+        chosen = {"first": own[:1], "last": own[-1:], "mean": own, "max": [surest]}[pieces]
         rows.append(logits[chosen].mean(dim=0))
     return torch.stack(rows)
 

@@ -24,7 +24,10 @@ from small_classifiers import (
 )
 
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.errors import DataError, MaskedCRFError
+from maskedcrf.onnx.export import export
+from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
 
@@ -80,13 +83,31 @@ def test_every_door_takes_its_folder(bert):
     assert direct.predict("the cat", threshold=1e-6).segments
 
 
-@pytest.mark.parametrize("words", ["first", "last", "mean"])
-def test_a_word_is_scored_by_the_pieces_asked_for(bert, words):
+@pytest.mark.parametrize("words", ["first", "last", "mean", "max"])
+def test_a_word_is_scored_by_the_pieces_asked_for(bert, words, tmp_path):
     tagger = Tagger.from_pretrained(bert, words=words)
+    tagger.save(tmp_path / "model")
     given = ["unbelievable", "cats", "the"]
-    torch.testing.assert_close(
-        emissions(tagger, given), first_piece_logits(bert, given, pieces=words), atol=1e-4, rtol=1e-4
+    expected = first_piece_logits(bert, given, pieces=words)
+    for each in (tagger, Tagger.load(tmp_path / "model")):
+        torch.testing.assert_close(emissions(each, given), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_pieces_chosen_by_their_scores_are_chosen_in_an_exported_file_as_well(bert, tmp_path):
+    pytest.importorskip("onnxruntime")
+    tagger = Tagger.from_pretrained(bert, words="max")
+    export(tagger, tmp_path / "model.onnx")
+    exported = OnnxTagger.load(tmp_path / "model.onnx")
+    for given in (list(SENTENCES), [["the"]], [["unbelievable", "cats"]]):
+        assert [each.tags for each in exported.predict(given)] == [each.tags for each in tagger.predict(given)]
+    assert (
+        first_piece_logits(bert, SENTENCES[0], pieces="max").tolist() != first_piece_logits(bert, SENTENCES[0]).tolist()
     )
+
+
+def test_a_piece_cannot_be_chosen_by_its_scores_under_another_part():
+    with pytest.raises(ValueError, match="pooling=surest needs a transformer alone"):
+        EncoderConfig(transformer="any", pooling="surest", lstm_layers=1)
 
 
 def test_columns_that_are_no_tag_are_left_out(tmp_path):

@@ -27,8 +27,9 @@ class Words(StrEnum):
     """Which pieces of a word score it."""
 
     first = "first"
-    mean = "mean"
     last = "last"
+    mean = "mean"
+    max = "max"
 
 
 class Positions(StrEnum):

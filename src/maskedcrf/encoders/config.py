@@ -34,8 +34,8 @@ class EncoderConfig(BaseModel):
     """File of words with vectors, as for `vectors`: each token sees the words of it that stand in the sentence."""
     transformer: str | None = None
     """Folder or hub name of a Hugging Face encoder."""
-    pooling: Literal["first", "last", "mean", "max"] = "first"
-    """Which word pieces of the transformer stand for a word."""
+    pooling: Literal["first", "last", "mean", "max", "surest"] = "first"
+    """Which word pieces of the transformer stand for a word; `surest`: the one whose best tag is most probable."""
     context: int = Field(default=0, ge=0, le=MAX_CONTEXT)
     """Words on either side of a sentence, from its neighbours in the document, that the transformer sees as well."""
     elmo: str | None = None
@@ -65,4 +65,7 @@ class EncoderConfig(BaseModel):
             raise ValueError("vectors need words: leave `words` out, the file sets the width")
         if self.context and not self.transformer:
             raise ValueError("context needs a transformer: no other part looks at the sentences around")
+        others = self.words or self.characters or self.lexicon or self.elmo or self.lstm_layers
+        if self.pooling == "surest" and (others or not self.transformer):
+            raise ValueError("pooling=surest needs a transformer alone: each piece is scored before one is chosen")
         return self

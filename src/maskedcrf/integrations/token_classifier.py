@@ -24,13 +24,13 @@ from maskedcrf.encoders.transformer import pretrained
 from maskedcrf.encoders.transformer.model import Transformer
 from maskedcrf.errors import ConstraintError, DataError
 from maskedcrf.tagger.folder import TrainingRecord
-from maskedcrf.tagger.model import TaggerModel
+from maskedcrf.tagger.model import TaggerModel, take_surest
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.labels import MAX_LABELS, Labels, labels_of_config
 from maskedcrf.tags.scheme import Scheme
 
-Words = Literal["first", "mean", "last"]
+Words = Literal["first", "last", "mean", "max"]
 """Which pieces of a word score it."""
 ENDING = "ForTokenClassification"
 TOLERANCE = 1e-4
@@ -61,7 +61,8 @@ def from_token_classifier(
         name: a folder that `save_pretrained` wrote, or a name on the hub.
         labels: the label of each column, where the configuration has none or wrong ones.
         scheme: the labels' scheme; "auto" reads it off their prefixes.
-        words: which pieces of a word score it: its first, its last, or the mean of all.
+        words: which pieces of a word score it: its first, its last, the mean of all, or the one that is surest of its
+            best tag (max), as the aggregation strategies of transformers' pipeline do.
         transitions: scores [from, to] in the order of the columns, of a classifier that has a CRF already; or a table
             with `transitions`, `start` and `end`. Without them only the mask decides between paths.
     """
@@ -150,10 +151,10 @@ def _build(where: str, model: Any, head: _Head, rules: Constraints, words: Words
         pretrained.add_token_head(encoder, head.between)
     tokenizer, frame, unknown, longest = pretrained.load_tokenizer(where, encoder)
     positions = min(longest, pretrained.positions(encoder))
-    pieces = WordPieces(tokenizer, frame, unknown=unknown, positions=positions, pooling=words)
+    config = EncoderConfig(transformer=where, pooling="surest" if words == "max" else words)
+    pieces = WordPieces(tokenizer, frame, unknown=unknown, positions=positions, pooling=config.pooling)
     part = Transformer(encoder, pieces)
     part.require_matching(where)
-    config = EncoderConfig(transformer=where, pooling=words)
     report = rules.report
     assert report is not None, "rules read from labels have a report"
     kept = list(report.columns)
@@ -222,9 +223,9 @@ def _require_same_scores(where: str, classifier: Any, tagger: Tagger, rules: Con
 
 
 def _pool_pieces(scores: Tensor, features: Mapping[str, Tensor]) -> Tensor:
-    """(B, T, K, D) -> (B, T, D): the one piece, or the mean of those that are there."""
+    """(B, T, K, D) -> (B, T, D): the one piece, the mean of those that are there, or the surest of them."""
     if "piece_counts" not in features:
-        return scores[:, :, 0]
+        return scores[:, :, 0] if scores.shape[2] == 1 else take_surest(scores)
     counts = features["piece_counts"][..., None]
     real = torch.arange(scores.shape[2]) < counts
     return torch.where(real[..., None], scores, 0).sum(dim=2) / counts.clamp(min=1)

@@ -162,7 +162,10 @@ def _example(model: TaggerModel) -> dict[str, Tensor]:
     features.pop("shapes", None)  # for training only
     if "pieces" in features:
         features.setdefault("piece_mask", torch.ones_like(features["pieces"], dtype=torch.bool))
-    if model.encoder.config.pooling in ("mean", "max") and features.get("places", torch.ones(1, 1, 2)).shape[2] == 1:
+    if (
+        model.encoder.config.pooling not in ("first", "last")
+        and features.get("places", torch.ones(1, 1, 2)).shape[2] == 1
+    ):
         features["places"] = features["places"].expand(-1, -1, 2).contiguous()
     features |= {name: part.expand(2).contiguous() for name, part in features.items() if part.shape == (1,)}
     foreign = features.keys() - AXES.keys()

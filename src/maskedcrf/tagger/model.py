@@ -61,7 +61,7 @@ class TaggerModel(nn.Module):
     def emissions(self, features: Features) -> Tensor:
         """(B, T, D): the score of each tag for each word."""
         emissions: Tensor = self.linear(self.dropout(self.encoder(features)))
-        return emissions
+        return emissions if emissions.dim() == 3 else take_surest(emissions)
 
     def use_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Cut raw text with this tokenizer; the one named `model` cuts as the encoder's own does."""
@@ -86,6 +86,12 @@ class TaggerModel(nn.Module):
         if segment_threshold is None:
             return self.crf.decode(emissions, mask, allowed=allowed)
         return [each.tags for each in self.crf.decode_segments(emissions, mask, segment_threshold, allowed=allowed)]
+
+
+def take_surest(scores: Tensor) -> Tensor:
+    """(B, T, K, D) -> (B, T, D): of the pieces of each word the one whose best tag is most probable."""
+    surest = scores.softmax(dim=3).amax(dim=3).argmax(dim=2)
+    return scores.gather(2, surest[..., None, None].expand(-1, -1, 1, scores.shape[3])).squeeze(2)
 
 
 def to_device(features: Features, device: torch.device) -> Features:

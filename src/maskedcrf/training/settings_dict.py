@@ -22,7 +22,7 @@ class EncoderDict(TypedDict, total=False):
     characters: int
     lexicon: str | None
     transformer: str | None
-    pooling: Literal["first", "last", "mean", "max"]
+    pooling: Literal["first", "last", "mean", "max", "surest"]
     context: int
     elmo: str | None
     lstm_layers: int

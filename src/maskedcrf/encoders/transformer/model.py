@@ -77,10 +77,12 @@ class Transformer(EncoderPart):
         return self.words.compute_lengths(sentences)
 
     def forward(self, features: Features) -> Tensor:
-        """Vectors of words, (B, T, H)."""
+        """Vectors of words, (B, T, H); of all their pieces (B, T, K, H) where the tagger chooses among these."""
         hidden = self._read(features["pieces"], features.get("piece_mask"), features["places"])
         if hidden.shape[2] == 1:
             return hidden.squeeze(2)
+        if self.words.pooling == "surest":
+            return hidden
         if self.words.pooling == "max":
             return hidden.amax(dim=2)
         counts = features["piece_counts"][..., None, None]

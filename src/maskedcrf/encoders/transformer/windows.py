@@ -121,5 +121,11 @@ def _all(starts: Ints, counts: Ints) -> Ints:
     return starts[:, None] + np.minimum(np.arange(most), counts[:, None] - 1)
 
 
-POOLING_INDEX: dict[str, Callable[[Ints, Ints], Ints]] = {"first": _first, "last": _last, "mean": _all, "max": _all}
+POOLING_INDEX: dict[str, Callable[[Ints, Ints], Ints]] = {
+    "first": _first,
+    "last": _last,
+    "mean": _all,
+    "max": _all,
+    "surest": _all,
+}
 """Which pieces stand for each word, (words, K), given where its pieces start and how many they are."""
