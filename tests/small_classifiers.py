@@ -43,13 +43,15 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "Albert": ("albert", {**SIZES, "embedding_size": 8}),
 }
 """The class of transformers, the kind of tokenizer, and the sizes."""
+UNSUPPORTED = {"ConvBert": ("bert", {**SIZES, "embedding_size": 16})}
+"""Its convolutions run over padding."""
 
 
 def write_classifier(
     folder: Path, architecture: str = "Bert", *, labels: Sequence[str] = LABELS, seed: int = 1, **settings: Any
 ) -> Path:
     """A folder with a random classifier, its scores far enough apart that its best tags are often illegal."""
-    kind, sizes = ARCHITECTURES[architecture]
+    kind, sizes = (ARCHITECTURES | UNSUPPORTED)[architecture]
     tokenizer = make_tokenizer(kind)
     config = getattr(transformers, f"{architecture}Config")(
         vocab_size=max(tokenizer.get_vocab().values()) + 1,

@@ -180,6 +180,12 @@ def break_weights(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
+def add_crf(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors") | {"crf.transitions": torch.zeros(5, 5)}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    edit(folder, architectures=["BertCrfForTokenClassification"])
+
+
 def only_pickle(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"never read")
@@ -191,6 +197,7 @@ ODD = {
     "no architecture": (lambda f: edit(f, architectures=None), "not a token classifier"),
     "an unknown model": (lambda f: edit(f, model_type="evil"), "unknown model type 'evil'"),
     "a pickle alone": (only_pickle, "only pytorch_model.bin, which can run code and is never read"),
+    "a class of its own with more parts": (add_crf, "BertCrfForTokenClassification has weight crf.transitions"),
     "no weights": (lambda f: (f / "model.safetensors").unlink(), "no weights; save the model"),
     "no labels": (lambda f: edit(f, id2label={}), "0 labels; give labels="),
     "a gap": (
@@ -245,6 +252,21 @@ def test_a_head_that_is_more_than_a_linear_layer_is_refused(bert, monkeypatch):
     plain = kind.forward
     monkeypatch.setattr(kind, "forward", forward)
     with pytest.raises(DataError, match="scores differ from a linear layer's over its encoder by"):
+        Tagger.from_pretrained(bert)
+
+
+def test_one_whose_scores_change_with_padding_is_refused(tmp_path):
+    folder = write_classifier(tmp_path / "convbert", "ConvBert")
+    with pytest.raises(DataError, match="scores change with the padding of a batch by"):
+        Tagger.from_pretrained(folder)
+
+
+def test_one_that_reads_more_than_pieces_is_refused(bert, monkeypatch):
+    def forward(self, *given, **named):
+        raise ValueError("You have to specify bbox")
+
+    monkeypatch.setattr(transformers.BertForTokenClassification, "forward", forward)
+    with pytest.raises(DataError, match="cannot be loaded: You have to specify bbox"):
         Tagger.from_pretrained(bert)
 
 

@@ -6,7 +6,7 @@ safetensors alone, and nothing of the folder is run. Each word is scored by one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -37,6 +37,7 @@ TOLERANCE = 1e-4
 """By which our scores may differ from those of transformers."""
 _PICKLES = frozenset((".bin", ".pt", ".pth", ".pkl", ".ckpt", ".h5", ".msgpack"))
 _TRIAL = Sentence(("A", "tried", "Example", ",", "in", "2", "windows-"))
+_LONGER_TRIAL = Sentence(_TRIAL.tokens * 2)
 
 
 class _Head(NamedTuple):
@@ -78,10 +79,11 @@ def from_token_classifier(
     except ConstraintError as error:
         raise DataError(f"{where}: {error}") from error
     head = _head_of(where, model)
-    tagger = _build(where, model, head, rules, words)
+    with pretrained.one_line_errors(where):  # some ask for more than pieces: where words stand on a page, say
+        tagger = _build(where, model, head, rules, words)
+        _require_same_scores(where, model, tagger, rules)
     if transitions is not None:
         set_transitions(tagger.model, rules, transitions, where)
-    _require_same_scores(where, model, tagger, rules)
     return tagger
 
 
@@ -130,7 +132,19 @@ def _load(where: str, raw: Mapping[str, Any], rules: Constraints, *, named: bool
         columns = head
         model, info = load(columns)
     pretrained.check_weights(model, {*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])}, where)
+    if type(model).__name__ not in raw["architectures"]:
+        _require_no_more_parts(where, raw, info["unexpected_keys"])
     return model, columns
+
+
+def _require_no_more_parts(where: str, raw: Mapping[str, Any], unexpected: Iterable[str]) -> None:
+    """Refuse a class of somebody's own whose weights say that it does more than transformers would."""
+    parts = sorted(key for key in unexpected if "pooler" not in key and not key.endswith("position_ids"))
+    if parts:
+        raise DataError(
+            f"{where}: {raw['architectures'][0]} has weight {parts[0]}, which no plain token classifier has; save one "
+            "without it, and give a CRF's scores as transitions="
+        )
 
 
 def _head_of(where: str, model: Any) -> _Head:
@@ -206,20 +220,21 @@ def set_transitions(
 
 @torch.inference_mode()
 def _require_same_scores(where: str, classifier: Any, tagger: Tagger, rules: Constraints) -> None:
-    """Refuse a classifier whose scores are not our linear layer's: it does more than it seems to."""
+    """Refuse a classifier whose scores are not our linear layer's, alone and beside a longer sentence."""
     assert rules.report is not None, "rules read from labels have a report"
-    features = tagger.model.encoder.prepare([_TRIAL])
+    alone, padded = (tagger.model.encoder.prepare(rows) for rows in ([_TRIAL], [_TRIAL, _LONGER_TRIAL]))
     classifier.eval()
-    pieces, mask = features["pieces"], features.get("piece_mask")
-    logits = classifier(input_ids=pieces, attention_mask=mask).logits
-    at = logits.flatten(0, 1)[features["places"]][..., list(rules.report.columns)]
-    expected = _pool_pieces(at, features)
-    own = tagger.model.emissions(features)
-    if not torch.allclose(own, expected, atol=TOLERANCE, rtol=TOLERANCE):
-        gap = float((own - expected).abs().max())
-        raise DataError(
-            f"{where}: its scores differ from a linear layer's over its encoder by {gap:.2g}; it cannot be adopted"
-        )
+    logits = classifier(input_ids=alone["pieces"], attention_mask=alone.get("piece_mask")).logits
+    at = logits.flatten(0, 1)[alone["places"]][..., list(rules.report.columns)]
+    expected = _pool_pieces(at, alone)
+    for features, reason in (
+        (alone, "differ from a linear layer's over its encoder"),
+        (padded, "change with the padding of a batch"),
+    ):
+        own = tagger.model.emissions(features)[:1, : len(_TRIAL)]
+        if not torch.allclose(own, expected, atol=TOLERANCE, rtol=TOLERANCE):
+            gap = float((own - expected).abs().max())
+            raise DataError(f"{where}: its scores {reason} by {gap:.2g}; it cannot be adopted")
 
 
 def _pool_pieces(scores: Tensor, features: Mapping[str, Tensor]) -> Tensor:
