@@ -67,6 +67,16 @@ def run(path: Path, **inputs: np.ndarray) -> dict[str, np.ndarray]:
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
+def rename(path: Path, old: str, new: str) -> None:
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.input[:] = [new if name == old else name for name in node.input]
+        node.output[:] = [new if name == old else name for name in node.output]
+    for value in (*model.graph.input, *model.graph.output):
+        value.name = new if value.name == old else value.name
+    onnx.save(model, path)
+
+
 IDS = np.array([[1, 5, 2, 6, 3, 0], [4, 4, 7, 2, 5, 1]])
 
 
@@ -148,7 +158,7 @@ REFUSED = {
     "two that could be": (two_outputs, {}, "2 outputs of (batch, positions, columns) among logits, copy; name"),
     "a name of ours": (lambda p: write_graph(p, name="tags"), {}, "a tensor 'tags' already"),
     "more labels than columns": (lambda p: write_graph(p, width=3), {}, "4 labels for 3 columns"),
-    "labels that say nothing": (write_graph, {"labels": ["LABEL_0"]}, "say nothing of tags"),
+    "labels that say nothing": (write_graph, {"labels": ["LABEL_0"]}, "nothing of tags"),
     "transitions of another size": (write_graph, {"transitions": np.zeros((3, 3))}, "must be (5, 5)"),
     "transitions that are no numbers": (write_graph, {"transitions": np.full((5, 5), np.nan)}, "must be finite"),
     "inputs nobody can make up": (text_input, {}, "a made-up example cannot be run"),
@@ -170,3 +180,15 @@ def test_what_cannot_be_adopted_is_refused_in_one_line_and_nothing_is_written(tm
 def test_the_output_may_be_named(tmp_path):
     source = two_outputs(tmp_path / "theirs.onnx")
     assert adopt_onnx(source, tmp_path / "legal.onnx", labels=LABELS, logits="copy").logits == "copy"
+
+
+@pytest.mark.parametrize(("old", "new"), [("attention_mask", "mask"), ("rows", "emissions"), ("logits", "emissions")])
+def test_a_graph_may_have_the_names_that_ours_have(tmp_path, old, new):
+    source = write_graph(tmp_path / "theirs.onnx")
+    adopt_onnx(source, tmp_path / "one.onnx", labels=LABELS)
+    rename(source, old, new)
+    adopt_onnx(source, tmp_path / "other.onnx", labels=LABELS)
+    fed = {"input_ids": IDS, "attention_mask": np.ones_like(IDS), "word_mask": np.ones_like(IDS, dtype=bool)}
+    expected = run(tmp_path / "one.onnx", **fed)["tags"]
+    renamed = {new if name == old else name: value for name, value in fed.items()}
+    assert run(tmp_path / "other.onnx", **renamed)["tags"].tolist() == expected.tolist()

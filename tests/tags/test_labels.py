@@ -70,6 +70,12 @@ def test_columns_that_are_no_tag_lie_on_no_path(filler):
     assert "more scores than labels" in str(rules.report)
 
 
+def test_several_columns_may_be_no_tag_and_a_type_may_have_the_name_of_such_a_column():
+    rules = Constraints.from_labels(["O", "[PAD]", "B-PAD", "[PAD]", "PAD"])
+    assert rules.report.columns == (0, 2)
+    assert rules.alive.tolist() == [True, False, True, False, False]
+
+
 def test_the_rest_of_the_path_space_is_that_of_the_labels_alone():
     rules = Constraints.from_labels(["[PAD]", "O", "B-PER", "I-PER", "X"])
     alone = Constraints.from_scheme(["O", "B-PER", "I-PER"], "BIO")

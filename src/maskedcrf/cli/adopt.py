@@ -72,6 +72,8 @@ def run(
       maskedcrf adopt my-token-classifier -o legal-model --fit dev.conll
       maskedcrf adopt model.onnx --labels labels.txt -o legal.onnx
     """
+    if output.exists() and not overwrite:
+        raise MaskedCRFError(f"{output}: there is something already; give another name, or --overwrite")
     given = {"labels": _labels(labels), "scheme": scheme, "transitions": _scores(transitions)}
     if model.endswith(".onnx"):
         if fit:
@@ -80,8 +82,6 @@ def run(
         return
     from maskedcrf.tagger import Tagger
 
-    if output.exists() and not overwrite:
-        raise MaskedCRFError(f"{output}: there is something already; give another folder, or --overwrite")
     tagger = Tagger.from_pretrained(model, **given, words=words.value)
     answer: dict[str, Any] = {"labels": tagger.record.settings["adopted"]["labels"], "output": str(output)}
     found = _fit(tagger, fit, gold_scheme) if fit else None

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from maskedcrf import __version__
 from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.errors import ConstraintError, MaskedCRFError, MissingExtraError
-from maskedcrf.onnx.crf_graph import OPSET, PREFIX, append_crf, crf_model
+from maskedcrf.onnx.crf_graph import OPSET, OUTPUTS, PREFIX, append_crf, crf_model
 from maskedcrf.onnx.export import write_file
 from maskedcrf.onnx.file import LARGEST, OnnxFileError
 from maskedcrf.tags.constraints import Constraints
@@ -29,7 +29,7 @@ from maskedcrf.tags.scheme import Scheme
 
 Positions = Literal["words", "all"]
 WORD_MASK = "word_mask"
-RESERVED = (WORD_MASK, "tags", "log_probability")
+RESERVED = (WORD_MASK, *OUTPUTS)
 """Names of the input and the outputs that are added."""
 KEY = "maskedcrf.adopted"
 """Under this key the file's metadata says what its labels were read as."""
@@ -175,16 +175,16 @@ def _append(
     if positions == "words":
         shape = [_axis(output, 0, "batch"), _axis(output, 1, "positions")]
         graph.input.append(helper.make_tensor_value_info(WORD_MASK, onnx.TensorProto.BOOL, shape))
-        graph.node.append(helper.make_node("Identity", [WORD_MASK], ["mask"]))
+        graph.node.append(helper.make_node("Identity", [WORD_MASK], [PREFIX + "mask"]))
     else:
         graph.node.extend(_position_mask(graph, output.name))
     scored = [
         helper.make_node("Cast", [output.name], [PREFIX + "logits"], to=onnx.TensorProto.FLOAT),
-        helper.make_node("Gather", [PREFIX + "logits", PREFIX + "columns"], ["emissions"], axis=2),
+        helper.make_node("Gather", [PREFIX + "logits", PREFIX + "columns"], [PREFIX + "emissions"], axis=2),
     ]
     graph.node.extend(scored)
     crf = _for_opset(crf_model(*(scores[name] for name in ("transitions", *_EDGES))), _opset(model))
-    append_crf(model, crf)
+    append_crf(model, crf, kept=OUTPUTS)
     # The path is over the kept columns; what goes out are columns of the logits.
     path = PREFIX + "kept_tags"
     for node in graph.node:
@@ -213,7 +213,7 @@ def _position_mask(graph: Any, logits: str) -> list[Any]:
     from onnx import helper, numpy_helper
 
     if any(each.name == "attention_mask" for each in graph.input):
-        return [helper.make_node("Cast", ["attention_mask"], ["mask"], to=onnx.TensorProto.BOOL)]
+        return [helper.make_node("Cast", ["attention_mask"], [PREFIX + "mask"], to=onnx.TensorProto.BOOL)]
     constants = {"begin": np.array([0]), "two": np.array([2]), "on": np.array(True)}
     graph.initializer.extend(numpy_helper.from_array(value, f"{PREFIX}all_{n}") for n, value in constants.items())
     own = [PREFIX + name for name in ("all_begin", "all_two", "all_on", "all_shape", "all_sizes")]
@@ -221,7 +221,7 @@ def _position_mask(graph: Any, logits: str) -> list[Any]:
     return [
         helper.make_node("Shape", [logits], [shape]),
         helper.make_node("Slice", [shape, begin, two], [sizes]),
-        helper.make_node("Expand", [on, sizes], ["mask"]),
+        helper.make_node("Expand", [on, sizes], [PREFIX + "mask"]),
     ]
 
 

@@ -7,6 +7,7 @@ float64 and illegal ones -inf, so no finite emission outweighs a rule. The same 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 OPSET, IR_VERSION = 20, 10
-SHARED, PREFIX = ("emissions", "mask", "tags", "log_probability"), "crf."
+INPUTS, OUTPUTS, PREFIX = ("emissions", "mask"), ("tags", "log_probability"), "crf."
 """Names at the border stay, those inside get a prefix, so that they cannot meet a name of the encoder's."""
 
 _GRAPH = """
@@ -107,22 +108,22 @@ def crf_constants(transitions: Floats, start: Floats, end: Floats) -> list[tuple
     ]
 
 
-def append_crf(encoder: Any, crf: Any) -> None:
-    """Put the CRF behind an encoder whose inputs include `mask` and whose output is `emissions`, in place."""
+def append_crf(encoder: Any, crf: Any, *, kept: Sequence[str] = (*INPUTS, *OUTPUTS)) -> None:
+    """Put the CRF behind an encoder that has its inputs, in place; names that are not `kept` get the prefix."""
+
+    def named(name: str) -> str:
+        return name if name in kept else PREFIX + name
+
     for graph in _graphs(crf.graph):
         for value in (*graph.input, *graph.output, *graph.initializer):
-            value.name = _private_name(value.name)
+            value.name = named(value.name)
         for node in graph.node:
-            node.input[:] = map(_private_name, node.input)
-            node.output[:] = map(_private_name, node.output)
+            node.input[:] = map(named, node.input)
+            node.output[:] = map(named, node.output)
     encoder.graph.node.extend(crf.graph.node)
     encoder.graph.initializer.extend(crf.graph.initializer)
     del encoder.graph.output[:]
     encoder.graph.output.extend(crf.graph.output)
-
-
-def _private_name(name: str) -> str:
-    return name if name in SHARED else PREFIX + name
 
 
 def _graphs(graph: Any) -> list[Any]:

@@ -106,7 +106,7 @@ def curves(
     height: int = 340,
 ) -> str:
     """Lines over `ticks`, or over 1, 2, 3, ..., as SVG: one colour a series, with axes and a key; an upright `mark`."""
-    left, bottom, right = 62, 44, 12
+    left, bottom, right = 62, 44, 18
     key, top = _key(tuple(series), left=left, width=width)
     values = [value for line in series.values() for value in line]
     longest = max((len(line) for line in series.values()), default=0)

@@ -126,6 +126,7 @@ def read_labels(labels: Labels, scheme: str | Scheme = AUTO, *, columns: int | N
         raise ConstraintError(f"{len(named)} labels for {size} columns of scores; give one label a column")
     fillers = {column: reason for column, label in enumerate(named) if (reason := _filler(label, named))}
     words = {column: label.strip() for column, label in enumerate(named) if column not in fillers}
+    _require_names(words)
     parsed, notes = _parse(words)
     chosen = _scheme_of(parsed, notes) if scheme == AUTO else Scheme.get(scheme)
     tags = _tags(parsed, chosen)
@@ -139,7 +140,7 @@ def read_labels(labels: Labels, scheme: str | Scheme = AUTO, *, columns: int | N
     ]
     # A column that is never predicted needs a name that the scheme can read.
     single = chosen.write[0] if chosen.write else next(iter(chosen.start))
-    names = [each.tag or chosen.join(single, each.label or f"[unused {each.column}]") for each in readings]
+    names = [each.tag or chosen.join(single, f"[unused {each.column}]") for each in readings]
     kept = np.array([each.tag is not None for each in readings])
     legal = chosen.matrices(names).legal
     legal = legal & np.append(kept, True) & np.append(kept, True)[:, None]
@@ -197,9 +198,7 @@ def _by_column(labels: Labels) -> list[str]:
             f"no label for column {missing} while column {max(found)} has one; give labels= with a name for each, "
             "'[PAD]' for a column that is never to be predicted"
         )
-    ordered = [found[column] for column in range(len(found))]
-    _require_names(ordered)
-    return ordered
+    return [found[column] for column in range(len(found))]
 
 
 def _column(key: Any, label: Any) -> int:
@@ -210,12 +209,15 @@ def _column(key: Any, label: Any) -> int:
     return int(key)
 
 
-def _require_names(labels: Sequence[str]) -> None:
-    twice = next((label for label in labels if labels.count(label) > 1), None)
-    if twice is not None:
-        at = [column for column, label in enumerate(labels) if label == twice]
-        raise ConstraintError(f"label {twice!r} names columns {at[0]} and {at[1]}; give labels= with a name for each")
-    nameless = _nameless(labels)
+def _require_names(words: Mapping[int, str]) -> None:
+    columns: dict[str, int] = {}
+    for column, label in words.items():
+        first = columns.setdefault(label, column)
+        if first != column:
+            raise ConstraintError(
+                f"label {label!r} names columns {first} and {column}; give labels= with a name for each"
+            )
+    nameless = _nameless(list(columns))
     if nameless:
         which = f"label {nameless[0]} says" if len(nameless) == 1 else f"labels {nameless[0]} to {nameless[-1]} say"
         raise ConstraintError(
@@ -347,16 +349,7 @@ def _scheme_of(parsed: Sequence[_ColumnLabel], notes: list[str]) -> Scheme:
     if prefixes <= {"I"}:
         return Scheme.get("IO")
     if prefixes <= {"B", "I"}:
-        startless = [kind for kind, own in by_type.items() if own == {"I"}]
-        if startless:
-            notes.append(f"I-{startless[0]} has no B-{startless[0]}, so B- stands only between neighbours: IOB1")
-            return Scheme.get("IOB1")
-        if "I" in prefixes:
-            notes.append("B and I taken for BIO; say scheme='IOB1' if B- stands only between neighbours of one type")
-        single = [kind for kind, own in by_type.items() if own == {"B"} and kind]
-        if single:
-            notes.append(f"no I- for {', '.join(single)}: each entity is one word")
-        return Scheme.get("BIO")
+        return _bio_or_iob1(by_type, notes)
     if prefixes <= {"E", "I"}:
         raise ConstraintError("labels with E and I alone may be IOE1 or IOE2: say which, such as scheme='IOE2'")
     fitting = [name for letters, name in _SCHEMES if prefixes <= letters and prefixes & _SINGLE]
@@ -366,6 +359,19 @@ def _scheme_of(parsed: Sequence[_ColumnLabel], notes: list[str]) -> Scheme:
             "the labels in labels="
         )
     return Scheme.get(fitting[0])
+
+
+def _bio_or_iob1(by_type: Mapping[str, set[str]], notes: list[str]) -> Scheme:
+    startless = [kind for kind, own in by_type.items() if own == {"I"}]
+    if startless:
+        notes.append(f"I-{startless[0]} has no B-{startless[0]}, so B- stands only between neighbours: IOB1")
+        return Scheme.get("IOB1")
+    single = [kind for kind, own in by_type.items() if own == {"B"}]
+    if len(single) < len(by_type):
+        notes.append("B and I taken for BIO; say scheme='IOB1' if B- stands only between neighbours of one type")
+    if single:
+        notes.append(f"no I- for {', '.join(kind or 'B' for kind in single)}: each entity is one word")
+    return Scheme.get("BIO")
 
 
 def _tags(parsed: Sequence[_ColumnLabel], scheme: Scheme) -> dict[int, str]:
