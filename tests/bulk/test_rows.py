@@ -46,6 +46,17 @@ def test_rows_are_decoded_as_the_tagger_is_set_to(tmp_path):
     assert [entity["text"] for entity in json.loads(content)["entities"]] == ["Ann Lee"]
 
 
+def test_rows_are_decoded_as_the_options_say(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "Ann Lee flew to Oslo."}\n')
+    found = []
+    for threshold in (0.9, 0.0):
+        options = Options(decoding="segments", segment_threshold=threshold)
+        (content,), _ = tagged(tmp_path / "a.jsonl", options)
+        found.append([entity["text"] for entity in json.loads(content)["entities"]])
+    assert found[0] == ["Ann Lee"]
+    assert len(found[1]) > 2
+
+
 def test_every_form_that_a_name_can_show_can_be_tagged():
     assert FORMATS.keys() == SUFFIXES.keys()
 

@@ -153,3 +153,14 @@ def test_without_the_extra_the_command_says_what_to_install(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["serve", str(model)]) == 2
     assert "pip install 'maskedcrf[serve]'" in capsys.readouterr().err
+
+
+def test_flags_change_the_decoding_that_is_served(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = []
+    monkeypatch.setattr("maskedcrf.service.listen.serve", lambda tagger, **_: served.append(tagger))
+    assert main(["serve", str(model), "--decoding", "segments", "--segment-threshold", "0.9"]) == 0
+    assert main(["serve", str(model), "--decoding", "path"]) == 0
+    assert [each.decoding for each in served] == ["segments", "path"]
+    assert served[0].segment_threshold == 0.9
+    assert main(["serve", str(model), "--decoding", "segments", "--segment-threshold", "expected"]) == 2
+    assert len(served) == 2

@@ -38,6 +38,11 @@ def refused(arguments, capsys) -> str:
     return line
 
 
+def test_a_threshold_that_needs_all_texts_is_refused(model, tmp_path, capsys):
+    flags = ["--decoding", "segments", "--segment-threshold", "expected"]
+    assert "needs all texts at once" in refused([model, str(tmp_path), "-o", str(tmp_path / "out"), *flags], capsys)
+
+
 def test_a_cluster_is_found_by_its_address_and_the_exit_code_tells_of_rejects(model, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "Ann flew to Oslo."}\n')
     (tmp_path / "b.jsonl").write_text('{"text": "Oslo"}\n{]\n')

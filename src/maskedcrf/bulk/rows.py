@@ -11,6 +11,7 @@ from maskedcrf.data.formats.values import require_strings
 from maskedcrf.errors import DataError
 
 if TYPE_CHECKING:
+    from maskedcrf.tagger.options import Decoding
     from maskedcrf.tagger.prediction import Prediction
 
 Text = str | Sequence[str]
@@ -41,13 +42,19 @@ class Options:
     """Cuts texts into words in place of the model's own."""
     sentences: str | None = None
     """Cuts texts into sentences in place of the model's own splitter."""
+    decoding: Decoding | None = None
+    """The model's own if left out."""
+    segment_threshold: float | None = None
+    """Of decoding by segments."""
     trusted: bool = False
     """Take any ONNX file, whatever its operators and its need of memory."""
 
     @property
     def question(self) -> dict[str, Any]:
         """What the tagger is asked."""
-        return {"probabilities": True} if self.probabilities else {}
+        asked = {"decoding": self.decoding, "segment_threshold": self.segment_threshold}
+        asked |= {"probabilities": True if self.probabilities else None}
+        return {name: value for name, value in asked.items() if value is not None}
 
     def added_fields(self, *, text: bool) -> list[str]:
         """Names of the fields added to a row; raw text also gets `tokens`, because tags are per token."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from maskedcrf.errors import MaskedCRFError
+
 if TYPE_CHECKING:
     from maskedcrf.redaction.rules import Rules
 
@@ -144,6 +146,13 @@ def read_rules(patterns: list[str] | None, dictionaries: list[str] | None) -> Ru
 
     pairs = [name.partition("=") if "=" in name else ("", "", name) for name in dictionaries or ()]
     return Rules.read(patterns or (), [(kind, file) for kind, _, file in pairs])
+
+
+def stream_decoding(decoding: DecodingName | None, threshold: float | str | None) -> dict[str, Any]:
+    """Keywords of `threshold_for`, where texts come without end."""
+    if threshold == "expected":
+        raise MaskedCRFError("the threshold `expected` needs all texts at once, as predict has them; give a number")
+    return {"decoding": decoding and decoding.value, "segment_threshold": threshold}
 
 
 def decoding_options(decoding: DecodingName | None, threshold: float | str | None, beta: float) -> dict[str, Any]:

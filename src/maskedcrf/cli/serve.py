@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, Dictionary, OwnSplitter, OwnTokenizer, Patterns, read_rules
+from maskedcrf.cli.options import (
+    DEVICE,
+    DecodingChoice,
+    Dictionary,
+    OwnSplitter,
+    OwnTokenizer,
+    Patterns,
+    SegmentThreshold,
+    read_rules,
+    stream_decoding,
+)
 
 
 def run(
@@ -20,6 +30,8 @@ def run(
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     tokenizer: OwnTokenizer = None,
     sentences: OwnSplitter = None,
+    decoding: DecodingChoice = None,
+    segment_threshold: SegmentThreshold = None,
     deadline: Annotated[float, typer.Option(help="Seconds until a request is refused with 504.", min=0.1)] = 30.0,
     queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
     patterns: Patterns = None,
@@ -47,6 +59,7 @@ def run(
     from maskedcrf.data.tokenizers import change_tokenizer
     from maskedcrf.errors import MissingExtraError
     from maskedcrf.tagger import Tagger
+    from maskedcrf.tagger.decoding import change_decoding
 
     try:
         from maskedcrf.service.limits import Limits
@@ -57,6 +70,7 @@ def run(
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     tagger = Tagger.load(model, device=device)
     change_tokenizer(tagger, tokenizer, sentences)
+    change_decoding(tagger, **stream_decoding(decoding, segment_threshold))
     serve(
         tagger,
         host=host,

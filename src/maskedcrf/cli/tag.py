@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, AsJson, Comment, OwnSplitter, OwnTokenizer, Trust
+from maskedcrf.cli.options import (
+    DEVICE,
+    AsJson,
+    Comment,
+    DecodingChoice,
+    OwnSplitter,
+    OwnTokenizer,
+    SegmentThreshold,
+    Trust,
+    stream_decoding,
+)
 from maskedcrf.files import SUFFIXES
 
 if TYPE_CHECKING:
@@ -65,6 +75,8 @@ def run(
     comment: Comment = None,
     tokenizer: OwnTokenizer = None,
     sentences: OwnSplitter = None,
+    decoding: DecodingChoice = None,
+    segment_threshold: SegmentThreshold = None,
     longest: Annotated[int, typer.Option(help="Set aside sentences of more tokens than this.", min=1)] = 50_000,
     temp_dir: Annotated[Path | None, typer.Option(help="Where Ray keeps its own files; else below /tmp.")] = None,
     trust: Trust = False,
@@ -87,12 +99,13 @@ def run(
     from maskedcrf.bulk.run import tag_files
     from maskedcrf.cli.streams import note, print_json
 
+    given = {"tokenizer": tokenizer, "sentences": sentences, **stream_decoding(decoding, segment_threshold)}
     options = Options(field, prefix, probabilities, token_column, comment, longest)
     steps = tag_files(
         model,
         inputs,
         output=output,
-        options=replace(options, trusted=trust, tokenizer=tokenizer, sentences=sentences),
+        options=replace(options, trusted=trust, **given),
         cluster=Cluster(address, workers, device.value, temp_dir),
         form=None if input_format is Form.auto else input_format.value,
         overwrite=overwrite,

@@ -153,6 +153,15 @@ def find_threshold(
     return tagger.segment_threshold
 
 
+def change_decoding(tagger: Tagger, decoding: Decoding | None, segment_threshold: float | None) -> None:
+    """Decode in another way than the tagger's own; None leaves it."""
+    found = tagger.threshold_for(decoding, segment_threshold)
+    if found is not None:
+        tagger.decoding, tagger.segment_threshold = "segments", found
+    elif decoding is not None:
+        tagger.decoding = "path"
+
+
 @torch.inference_mode()
 def expected_threshold(model: TaggerModel, sentences: Sequence[Sentence], *, beta: float = 1.0) -> float:
     """The threshold with the best F1 that the model itself expects on these sentences; no gold needed.
