@@ -151,6 +151,11 @@ def test_a_scheme_that_is_named_must_know_the_prefixes():
         Constraints.from_labels(labels, "BIO")
 
 
+def test_a_scheme_that_allows_no_entity_of_the_labels_is_refused():
+    with pytest.raises(ConstraintError, match="no legal path of BIO has an entity of these labels"):
+        Constraints.from_labels(["O", "PER", "LOC"], "BIO")
+
+
 def test_fewer_columns_than_labels_are_refused():
     with pytest.raises(ConstraintError, match="3 labels for 2 columns"):
         Constraints.from_labels(["O", "B-A", "I-A"], columns=2)

@@ -147,6 +147,9 @@ def read_labels(labels: Labels, scheme: str | Scheme = AUTO, *, columns: int | N
     with warnings.catch_warnings():  # what no path can use stands in the report
         warnings.simplefilter("ignore")
         rules = Constraints(tuple(names), legal[:-1, :-1], legal[-1, :-1], legal[:-1, -1], chosen)
+        typed = [each.column for each in parsed if each.prefix != "O"]
+        if typed and not rules.alive[typed].any():
+            raise ConstraintError(f"no legal path of {chosen.name} has an entity of these labels: say another scheme")
         for column in np.flatnonzero(kept & ~rules.alive).tolist():
             if scheme == AUTO:
                 raise ConstraintError(
