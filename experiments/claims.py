@@ -93,7 +93,7 @@ class Evidence:
     def compare(self, pair: Pair) -> list[Comparison]:
         """What the second row gains over the first on every corpus, each at its own best rate."""
         if pair not in self._made:
-            rows = [[self.trial.choose(corpus, row, self.encoder) for row in pair] for corpus in self.corpora]
+            rows = [self.trial.choose_rows(corpus, pair, self.encoder) for corpus in self.corpora]
             self._made[pair] = [compare(first, second) for first, second in rows]
         return self._made[pair]
 
@@ -166,7 +166,7 @@ def _lower_loss(evidence: Evidence) -> Finding:
     """MCRF's dev loss lies below the CRF's, each at its own best rate and epoch."""
     groups = []
     for corpus in evidence.corpora:
-        crf, mcrf = (evidence.trial.choose(corpus, row, evidence.encoder) for row in _RETAIN)
+        crf, mcrf = evidence.trial.choose_rows(corpus, _RETAIN, evidence.encoder)
         one, other = crf.values("dev", "loss"), mcrf.values("dev", "loss")
         groups.append([one[seed] - other[seed] for seed in one])
     means = [-float(np.mean(each)) for each in groups]

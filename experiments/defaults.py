@@ -136,7 +136,7 @@ def default_sentence(evidence: Evidence) -> str:
     return (
         f"{near}The sizes of the encoder ({LSTM['lstm_hidden']} units, not the default of "
         f"{DEFAULTS.encoder.lstm_hidden}), a `head_rate` of 0.002 and the number of epochs were given, the same for "
-        f"all. Other values of {', '.join(names)} have not been compared."
+        f"all. Not compared: other values of {', '.join(names)}."
     )
 
 

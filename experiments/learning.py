@@ -83,11 +83,8 @@ def learning_sentence(evidence: Evidence) -> str:
     ]
     rising = [CORPORA[corpus].title for corpus in evidence.corpora if still_rising(evidence, corpus)]
     verdict = f"these are significant over seeds after Holm: {'; '.join(clear)}" if clear else "none is significant"
-    caution = f" Most trainings on {', '.join(rising)} were best in their last tenth and might go on to rise."
-    return (
-        f"The table has {len(found)} differences between CRF and MCRF (speed, end and steps, at each rate): {verdict}."
-        + (caution if rising else "")
-    )
+    caution = f" Most trainings on {', '.join(rising)} were best in their last tenth and might have risen further."
+    return f"Of the {len(found)} differences between CRF and MCRF in the table {verdict}." + (caution if rising else "")
 
 
 def still_rising(evidence: Evidence, corpus: str) -> bool:

@@ -56,6 +56,7 @@ def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
     blocks = {
         "paper": readme_table(evidence),
         "masking": sentences.statement(evidence),
+        "advice": sentences.advice(evidence),
         "decoding": sentences.decoding(evidence),
         "defaults": "\n\n".join(
             [*(f"{markdown(table).strip()}\n\n{table.note}" for table in defaults), default_sentence(evidence)]

@@ -26,7 +26,7 @@ def best_rates(evidence: Evidence) -> Table:
     """Every row at its own best rate."""
     rows: list[tuple[Cell, ...]] = []
     for corpus in evidence.trial.corpora(evidence.encoder):
-        chosen = [evidence.trial.choose(corpus, row, evidence.encoder) for row in ROWS]
+        chosen = evidence.trial.choose_rows(corpus, ROWS, evidence.encoder)
         rows.append((TITLES[corpus], *(_at(each) for each in chosen), len(chosen[0].entries)))
     return Table(
         evidence.key("best_rates"),
@@ -237,7 +237,8 @@ def papers_numbers(evidence: Evidence) -> Table:
     rows: list[tuple[Cell, ...]] = []
     names = [row for row in ROWS if row != "softmax-masked"]
     for corpus in evidence.trial.corpora(evidence.encoder):
-        ours = [Mean.of(evidence.trial.choose(corpus, row, evidence.encoder).values("test", "f1")) for row in names]
+        chosen = evidence.trial.choose_rows(corpus, names, evidence.encoder)
+        ours = [Mean.of(each.values("test", "f1")) for each in chosen]
         rows.append((TITLES[corpus], "ours, LSTM-1", *ours))
         rows.append((TITLES[corpus], "paper, BERT", *(number(paper_mean(corpus, row)) or "-" for row in names)))
     note = "Mean test F1. The paper fine-tunes BERT-base on all of train; compare differences between rows."
@@ -249,7 +250,7 @@ def readme_table(evidence: Evidence) -> str:
     names = ("softmax-retain", "softmax-masked", "CRF-retain", "MCRF-decoding", "MCRF-training")
     rows: list[tuple[Cell, ...]] = []
     for corpus in evidence.corpora:
-        chosen = [evidence.trial.choose(corpus, row, evidence.encoder) for row in names]
+        chosen = evidence.trial.choose_rows(corpus, names, evidence.encoder)
         means = [Mean.of(each.values("test", "f1")) for each in chosen]
         rows.append((TITLES[corpus], *means, Number(_mean(chosen[2], "test", "illegal")), means[0].seeds))
     columns = ("test F1, each at its best rate", *names, "illegal %, CRF-retain", "seeds")
