@@ -221,6 +221,12 @@ def mean_gain(found: Iterable[Comparison]) -> float:
     return float(np.mean([each.difference for each in found]))
 
 
+def seeds_each(evidence: Evidence) -> str:
+    """How many seeds each corpus of the claims has."""
+    n = [len(evidence.trial.seeds(corpus, evidence.encoder)) for corpus in evidence.corpora] or [0]
+    return f"{min(n)}" if min(n) == max(n) else f"{min(n)} to {max(n)}"
+
+
 def describe_range(found: Sequence[Comparison]) -> str:
     """From the smallest to the largest difference by corpus."""
     values = [each.difference for each in found]

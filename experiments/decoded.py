@@ -177,8 +177,9 @@ def decoding_sentence(decoded: Decoded) -> str:
     won, lost = ([each for each in found if _is_significant(each) and sign * each.difference > 0] for sign in (1, -1))
     return (
         f"Decoding by probable segments instead of the best path adds {gain:.1f} test F1 on average to models already "
-        f"trained (corpora: {len(decoded.corpora)}, three heads). {up} of {len(differences)} models gain; the gain is "
-        f"significant {_where(won)}, a loss {_where(lost)}."
+        f"trained (corpora: {len(decoded.corpora)}, three heads). {up} of {len(differences)} models gain; "
+        f"{'the gain is significant ' + _where(won) if won else 'no gain is significant'}, "
+        f"{'a loss ' + _where(lost) if lost else 'and no loss is'}."
     )
 
 
@@ -188,7 +189,7 @@ def _where(found: Sequence[Comparison]) -> str:
     for each in found:
         heads.setdefault(CORPORA[each.corpus].title, []).append(ROWS[each.second])
     names = [name + (f" ({', '.join(of)})" if len(of) < len(ROWS) else "") for name, of in heads.items()]
-    return f"on {', '.join(names)}" if names else "nowhere"
+    return f"on {' and '.join(names)}" if len(names) < 3 else f"on {', '.join(names[:-1])} and {names[-1]}"
 
 
 def ways_sentence(decoded: Decoded) -> str:

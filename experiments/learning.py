@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.claims import Evidence
 from experiments.statistics import LEVEL, holm, sign_flip
-from experiments.table_format import Cell, Number, Table
+from experiments.table_format import Cell, Number, Table, probability
 from experiments.trainings import CORPORA, RATES
 
 NEAR = 1.0
@@ -75,14 +75,17 @@ def learning_differences(evidence: Evidence) -> list[Difference]:
 
 def learning_sentence(evidence: Evidence) -> str:
     """Where MCRF arrives earlier, ends higher or moves less than the CRF, beyond chance."""
-    found = learning_differences(evidence)
-    clear = [
+    found = sorted(learning_differences(evidence), key=lambda each: each.p_value)
+    said = [
         f"at {each.rate:g} MCRF {MEASURES[each.measure][each.mean > 0].format(abs(each.mean))} than the CRF"
         for each in found
-        if each.p_value < LEVEL
     ]
+    clear = [each for each, difference in zip(said, found, strict=True) if difference.p_value < LEVEL]
     rising = [CORPORA[corpus].title for corpus in evidence.corpora if still_rising(evidence, corpus)]
-    verdict = f"these are significant over seeds after Holm: {'; '.join(clear)}" if clear else "none is significant"
+    verdict = f"these are significant over seeds after Holm: {'; '.join(clear)}"
+    if not clear:
+        verdict = "none is significant over seeds after Holm. "
+        verdict += f"The clearest: {said[0]} ({probability(found[0].p_value)})"
     caution = f" Most trainings on {', '.join(rising)} were best in their last tenth and might have risen further."
     return f"Of the {len(found)} differences between CRF and MCRF in the table {verdict}." + (caution if rising else "")
 

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.claims import LINKS, OURS, WRONG_RATE, Claim, Evidence, all_claims, mean_gain, wrong_rate_costs
+from experiments.claims import (
+    LINKS,
+    OURS,
+    WRONG_RATE,
+    Claim,
+    Evidence,
+    all_claims,
+    mean_gain,
+    seeds_each,
+    wrong_rate_costs,
+)
 from experiments.decoded import decoding_sentence, ways_sentence
 from experiments.learning import learning_sentence
 from experiments.statistics import FEWEST_SEEDS, LEVEL, compare
@@ -27,8 +37,8 @@ def statement(evidence: Evidence) -> str:
     plain, masked = (np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF])
     return (
         f"The output of a masked CRF is legal by construction, and that {_price(evidence)}. "
-        f"The worst of the learning rates {RATES[0]:g} to {RATES[-1]:g} for the transition scores costs MCRF-training "
-        f"{masked:.1f} test F1 on average, and a plain CRF {plain:.1f} (a difference that is "
+        f"The worst learning rate of the transition scores ({RATES[0]:g} to {RATES[-1]:g} were tried) costs a CRF "
+        f"trained with the mask {masked:.1f} test F1 on average, and one without it {plain:.1f} (a difference that is "
         f"{_significance(evidence, WRONG_RATE)}). "
         "With each at its own best rate, masking the training as well as the decoding changes F1 by "
         f"{np.mean(gains):+z.1f} on average ({min(gains):+z.1f} to {max(gains):+z.1f} by corpus; "
@@ -56,8 +66,7 @@ def _claim(evidence: Evidence, text: str) -> Claim:
 
 
 def _corpora(evidence: Evidence) -> str:
-    seeds = sorted({len(evidence.trial.seeds(corpus, evidence.encoder)) for corpus in evidence.corpora})
-    return f"{_count(len(evidence.corpora), 'corpus', 'corpora')}, {' or '.join(map(str, seeds))} seeds each"
+    return f"{_count(len(evidence.corpora), 'corpus', 'corpora')}, {seeds_each(evidence)} seeds each"
 
 
 def _count(number: int, one: str, many: str) -> str:

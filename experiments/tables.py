@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.choice import Chosen
-from experiments.claims import LINKS, OURS, Evidence, all_claims, paper_mean, wrong_rate_costs
+from experiments.claims import LINKS, OURS, Evidence, all_claims, paper_mean, seeds_each, wrong_rate_costs
 from experiments.decoded import decoding_table, thresholds_table
 from experiments.learning import learning, learning_by_corpus
 from experiments.one_rate import GROUPS, OneRate
@@ -84,19 +84,17 @@ def mean_by_rate(evidence: Evidence, corpus: str, row: str, part: str = "test") 
 
 def claims_table(evidence: Evidence) -> Table:
     """The paper's claims under the fair protocol."""
-    n = sorted({len(evidence.trial.seeds(corpus, evidence.encoder)) for corpus in evidence.corpora})
     rows = tuple(
         (each.text, each.verdict, each.ours, Probability(each.p_value) if each.p_value is not None else "-", each.paper)
         for each in all_claims(evidence)
     )
-    seeds = " or ".join(map(str, n)) or "0"
     names = ", ".join(TITLES[corpus] for corpus in evidence.corpora) or "no corpus"
     note = (
-        f"Every line but the last speaks of {names} with {seeds} seeds each, p and mean alike; the last counts all "
-        "trainings. *Holds*: significant at 0.05 over the corpora after Holm's correction for the number of claims, "
-        "and no corpus is significantly against it (*not everywhere* if one is). A claim with ≥ holds where the mean "
-        "is not below 0. *Fails*: significantly the other way. *Not shown*: neither, which with few seeds does not "
-        "prove that there is no difference. Lines with > have two p-values, over sentences and over seeds, and the "
+        f"Every line but the last speaks of {names} with {seeds_each(evidence)} seeds each, p and mean alike; the last "
+        "counts all trainings. *Holds*: significant at 0.05 over the corpora after Holm's correction for the number of "
+        "claims, and no corpus is significantly against it (*not everywhere* if one is). A claim with ≥ holds where the "
+        "mean is not below 0. *Fails*: significantly the other way. *Not shown*: neither, which with few seeds does not "
+        "prove that there is no difference. Lines with > or ≥ have two p-values, over sentences and over seeds, and the "
         "larger counts; the others are tested over seeds alone. The paper: mean over its corpora, and the range."
     )
     return Table("claims", "The paper's claims again", ("claim", "verdict", "ours", "p (Holm)", "paper"), rows, note)
