@@ -92,10 +92,10 @@ def claims_table(evidence: Evidence) -> Table:
     note = (
         f"Every line but the last speaks of {names} with {seeds_each(evidence)} seeds each, p and mean alike; the last "
         "counts all trainings. *Holds*: significant at 0.05 over the corpora after Holm's correction for the number of "
-        "claims, and no corpus is significantly against it (*not everywhere* if one is). A claim with ≥ holds where the "
-        "mean is not below 0. *Fails*: significantly the other way. *Not shown*: neither, which with few seeds does not "
-        "prove that there is no difference. Lines with > or ≥ have two p-values, over sentences and over seeds, and the "
-        "larger counts; the others are tested over seeds alone. The paper: mean over its corpora, and the range."
+        "claims, and no corpus is significantly against it (*not everywhere* if one is). A claim with ≥ holds where "
+        "the mean is not below 0. *Fails*: significantly the other way. *Not shown*: neither, which with few seeds "
+        "does not prove that there is no difference. Lines with > or ≥ have two p-values, over sentences and over "
+        "seeds, and the larger counts; the others are tested over seeds alone. The paper: mean over its corpora, and the range."
     )
     return Table("claims", "The paper's claims again", ("claim", "verdict", "ours", "p (Holm)", "paper"), rows, note)
 
