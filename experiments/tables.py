@@ -95,7 +95,8 @@ def claims_table(evidence: Evidence) -> Table:
         "claims, and no corpus is significantly against it (*not everywhere* if one is). A claim with ≥ holds where "
         "the mean is not below 0. *Fails*: significantly the other way. *Not shown*: neither, which with few seeds "
         "does not prove that there is no difference. Lines with > or ≥ have two p-values, over sentences and over "
-        "seeds, and the larger counts; the others are tested over seeds alone. The paper: mean over its corpora, and the range."
+        "seeds, and the larger counts; the others are tested over seeds alone. The paper: mean over its "
+        "corpora, and the range."
     )
     return Table("claims", "The paper's claims again", ("claim", "verdict", "ours", "p (Holm)", "paper"), rows, note)
 
