@@ -15,13 +15,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from experiments.choice import Trial
-from experiments.decoded import Decoded
+from experiments.decoded import Decoded, Line
 from experiments.statistics import FEWEST_SEEDS, LEVEL, Comparison, compare, holm, over_corpora, sign_flip
 from experiments.trainings import RATES
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
 Verdict = Literal["holds", "not everywhere", "not shown", "fails", "not run"]
 Pair = tuple[str, str]
+Lines = Mapping[str, Line]
+NONE: Lines = {}
 HEADLINE = "lstm1"
 """The encoder that claims and the shared statement speak of."""
 LINKS: dict[str, Pair] = {
@@ -68,12 +70,10 @@ class Finding(NamedTuple):
 class Evidence:
     """The trial and the comparisons made out of it, each once."""
 
-    def __init__(
-        self, trial: Trial, encoder: str = HEADLINE, *, decoded: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> None:
+    def __init__(self, trial: Trial, encoder: str = HEADLINE, *, decoded: Lines = NONE, by_type: Lines = NONE) -> None:
         self.trial = trial
-        self.decoded = Decoded(trial, decoded or {})
-        """Path against segments."""
+        self.decoded, self.by_type = Decoded(trial, decoded), by_type
+        """Path against segments, and one threshold against one for each type."""
         self.encoder = encoder
         self._made: dict[Pair, list[Comparison]] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,25 +46,32 @@ def models(trial: Trial) -> Iterator[Model]:
                 yield Model(row, entry)
 
 
-def read_lines(results: Path = RESULTS) -> dict[str, Line]:
+def read_lines(results: Path = RESULTS, kind: str = FOLDER) -> dict[str, Line]:
     """The lines so far, by the model's name; one that was cut short is passed over."""
     found: dict[str, Line] = {}
-    for path in result_files(results / FOLDER):
+    for path in result_files(results / kind):
         for number, line in numbered_lines(path):
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError:
                 continue
-            if not isinstance(entry, dict) or not entry.keys() >= {"name", "dev", "thresholds", "test", "curve"}:
+            if not isinstance(entry, dict) or not entry.keys() >= {"name", "dev", "thresholds", "gold", "test"}:
                 raise DataError(f"{path}:{number}: not a model decoded both ways; take the line out")
             found[entry["name"]] = entry
     return found
 
 
-def append_decoded(line: Line, results: Path = RESULTS) -> None:
+def append_decoded(line: Line, results: Path = RESULTS, kind: str = FOLDER) -> None:
     """Write a line into the file of its encoder, in the folder of its corpus."""
     made = line["training"]
-    append_line(line, results / FOLDER / made["corpus"] / f"{made['encoder']}.jsonl")
+    append_line(line, results / kind / made["corpus"] / f"{made['encoder']}.jsonl")
+
+
+def counts_by_seed(lines: Mapping[int, Line], way: str) -> dict[int, np.ndarray]:
+    """(N, 3) correct, predicted and gold segments of each test sentence."""
+    return {
+        seed: counts_of(unpack(line["gold"], 1), unpack(line["test"][way]["errors"], 2)) for seed, line in lines.items()
+    }
 
 
 class Decoded:
@@ -106,26 +114,16 @@ class Decoded:
         """What the threshold of dev gains over the path, for each corpus and row; p-values after Holm over all."""
         if self._made is None:
             pairs = [(corpus, row) for corpus in self.corpora for row in ROWS]
-            raw = [compare_counts(f"{corpus}/{row} by path/{row}", *self._counts(corpus, row)) for corpus, row in pairs]
+            raw = [
+                compare_counts(
+                    f"{corpus}/{row} by path/{row}",
+                    *(counts_by_seed(self.lines(corpus, row), way) for way in ("path", "dev")),
+                )
+                for corpus, row in pairs
+            ]
             corrected = iter(holm([each.p_value for each in raw if each.p_value is not None]))
-            self._made = [each if each.p_value is None else _with_p_value(each, next(corrected)) for each in raw]
+            self._made = [each if each.p_value is None else replace(each, p_value=next(corrected)) for each in raw]
         return self._made
-
-    def _counts(self, corpus: str, row: str) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-        path, dev = (
-            {
-                seed: counts_of(unpack(line["gold"], 1), unpack(line["test"][way]["errors"], 2))
-                for seed, line in self.lines(corpus, row).items()
-            }
-            for way in ("path", "dev")
-        )
-        return path, dev
-
-
-def _with_p_value(found: Comparison, p_value: float) -> Comparison:
-    return Comparison(
-        found.corpus, found.first, found.second, found.differences, found.low, found.high, p_value, found.pooled
-    )
 
 
 def decoding_table(decoded: Decoded) -> Table:

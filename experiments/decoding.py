@@ -42,6 +42,19 @@ def measure(model: Model, corpora: str, weights: Path) -> dict[str, Any]:
     expected = expected_threshold(tagger.model, test.sentences)
     thresholds = {"dev": choice.threshold, "half": DEFAULT_THRESHOLD, "expected": expected}
     ways = {"path": counts[:, 0]} | {way: counts[:, 1 + THRESHOLDS.index(at)] for way, at in thresholds.items()}
+    return {
+        **described(model),
+        "dev": choice.to_json(),
+        "thresholds": thresholds,
+        "gold": pack(counts[:, 0, 2:]),
+        "test": {way: as_dict(each) for way, each in ways.items()},
+        "curve": np.round(f1_scores(counts.sum(0))[1:], 3).tolist(),
+    }
+
+
+def described(model: Model) -> dict[str, Any]:
+    """What a line says of the model itself."""
+    made = model.training["training"]
     made_with = {"encoder": made["encoder"], "row": model.row, "crf_rate": made["crf_rate"], "seeds": made["seed"]}
     return {
         "name": model.name,
@@ -49,15 +62,11 @@ def measure(model: Model, corpora: str, weights: Path) -> dict[str, Any]:
         "training": made,
         "signature": signature(corpus=f"{made['corpus']}/test", scheme="BIO", **made_with, torch=torch.__version__),
         "version": __version__,
-        "dev": choice.to_json(),
-        "thresholds": thresholds,
-        "gold": pack(counts[:, 0, 2:]),
-        "test": {way: _as_dict(each) for way, each in ways.items()},
-        "curve": np.round(f1_scores(counts.sum(0))[1:], 3).tolist(),
     }
 
 
-def _as_dict(counts: np.ndarray) -> dict[str, Any]:
+def as_dict(counts: np.ndarray) -> dict[str, Any]:
+    """F1 and what each sentence got wrong, of (N, 3) counts."""
     return {"f1": float(f1_scores(counts.sum(0))), "errors": pack(errors(counts))}
 
 

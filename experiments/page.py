@@ -3,7 +3,7 @@
 python -m experiments.page
 
 writes docs/paper.md and docs/paper-tables.md, a CSV file a table, the figures, and what stands between markers in the
-README, the front page, the questions and the training guide. All of it comes from results files and paper.json; the
+README, the front page, the questions and two guides. All of it comes from results files and paper.json; the
 prose around it is in experiments/templates.
 """
 
@@ -27,11 +27,13 @@ from experiments.one_rate import OneRate
 from experiments.result_files import RESULTS, read_results
 from experiments.table_format import Table, as_csv, markdown
 from experiments.tables import all_tables, readme_table
+from experiments.thresholds_by_type import FOLDER as BY_TYPE
+from experiments.thresholds_by_type import by_type_sentence
 
 ROOT = Path(__file__).parents[1]
 TEMPLATES = Path(__file__).parent / "templates"
 PAGES = ("paper.md", "paper-tables.md")
-SHARED = ("README.md", "docs/index.md", "docs/faq.md", "docs/guides/training.md")
+SHARED = ("README.md", "docs/index.md", "docs/faq.md", "docs/guides/training.md", "docs/guides/decoding.md")
 """Pages with a place between markers."""
 PLACE = re.compile(r"\{\{(\w+) ?([\w-]*)\}\}")
 
@@ -58,6 +60,7 @@ def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
         "masking": sentences.statement(evidence),
         "advice": sentences.advice(evidence),
         "decoding": sentences.decoding(evidence),
+        "by-type": by_type_sentence(evidence.by_type),
         "defaults": "\n\n".join(
             [*(f"{markdown(table).strip()}\n\n{table.note}" for table in defaults), default_sentence(evidence)]
         ),
@@ -113,7 +116,8 @@ def main(given: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     results = Path(options.results)
     trial = Trial(read_results(results))
-    write_pages(Evidence(trial, decoded=read_lines(results)), OneRate(Path(options.older)), options.root)
+    evidence = Evidence(trial, decoded=read_lines(results), by_type=read_lines(results, BY_TYPE))
+    write_pages(evidence, OneRate(Path(options.older)), options.root)
     print(f"{options.root / 'docs' / 'paper.md'}: from {len(trial.entries)} trainings", file=sys.stderr)
     return 0
 

@@ -13,6 +13,7 @@ from experiments.learning import learning, learning_by_corpus
 from experiments.one_rate import GROUPS, OneRate
 from experiments.statistics import Mean, holm, over_corpora
 from experiments.table_format import Cell, Number, Probability, Score, Table, markdown, number
+from experiments.thresholds_by_type import by_type_table
 from experiments.trainings import CORPORA, CRF_ROWS, PRETRAINED, RATES, ROWS
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
@@ -266,6 +267,6 @@ def all_tables(evidence: Evidence, old: OneRate) -> tuple[Sequence[Table], Seque
         [
             *(make(evidence) for make in behind),
             *(make(pretrained) for make in (pairs_by_corpus, against_rate)),
-            *(thresholds_table(decoded), older_settings(old), recipes(old)),
+            *(thresholds_table(decoded), by_type_table(evidence.by_type), older_settings(old), recipes(old)),
         ],
     )
