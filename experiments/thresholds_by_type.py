@@ -146,18 +146,18 @@ def by_type_table(lines: Mapping[str, Line]) -> Table:
 def by_type_sentence(lines: Mapping[str, Line]) -> str:
     """What a threshold for each type gains, and so whether one is worth building."""
     if not lines:
-        return "One for each type was not tried yet."
+        return "A threshold for each type was not tried yet."
     each, asked = compare(lines, "each"), compare(lines, "asked")
     gains, p_value = [np.mean([one.difference for one in found]) for found in (each, asked)], over_corpora(asked)
-    verdict = "no gain beyond chance, and not built"
+    verdict = "no gain beyond chance, and it is not built"
     if p_value is not None and p_value < LEVEL:
-        verdict = "a gain, to be built" if gains[1] > 0 else "a loss, and not built"
-    tested = "" if p_value is None else f", {probability(p_value)}"
+        verdict = "a gain, to be built" if gains[1] > 0 else "a loss, and it is not built"
+    tested = "" if p_value is None else f" ({probability(p_value)})"
     return (
-        f"One for each type with {FEWEST} segments or more on dev, tried on {len(lines)} models of {len(asked)} "
-        f"corpora, changes F1 by {_on_dev(lines):+z.2f} on the dev set that it was chosen on and by {gains[0]:+z.2f} "
-        f"on test; used only where cross-validation on dev asks for it ({_asking(lines)} models), by {gains[1]:+z.2f}"
-        f"{tested}: {verdict}."
+        f"A threshold for each type that has {FEWEST} segments or more on dev was tried on {len(lines)} models of "
+        f"{len(asked)} corpora. It changes F1 by {_on_dev(lines):+z.2f} on the dev set that it was chosen on, and by "
+        f"{gains[0]:+z.2f} on test. Used only where cross-validation on dev asks for it ({_asking(lines)} models), it "
+        f"changes test F1 by {gains[1]:+z.2f} on average{tested}: {verdict}."
     )
 
 
