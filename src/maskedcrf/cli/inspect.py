@@ -38,11 +38,11 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Page to write; report.html, with --select what it lists.")
+        str | None, typer.Option("--output", "-o", help="File for the page (report.html) or the --select list.")
     ] = None,
-    suspects: Annotated[str | None, typer.Option(help="Also every suspected label, as JSON lines.")] = None,
+    suspects: Annotated[str | None, typer.Option(help="Also write all suspected labels, as JSON lines.")] = None,
     select: Annotated[int | None, typer.Option(min=1, help="List only this many sentences, to label next.")] = None,
-    format: Annotated[ListFormat, typer.Option(help="Of --select.")] = ListFormat.jsonl,
+    format: Annotated[ListFormat, typer.Option(help="Format of the list of --select.")] = ListFormat.jsonl,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Train this many taggers; each judges data it was not trained on.")
     ] = None,

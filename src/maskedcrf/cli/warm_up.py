@@ -6,10 +6,10 @@ from maskedcrf.cli.options import AsJson
 
 
 def run(as_json: AsJson = False) -> None:
-    """Compile the CRF for this processor and keep the machine code, so that no first call waits for it.
+    """Compile the CRF for this processor and keep the machine code, so that no first call waits for the compiler.
 
-    It is kept in the user's cache folder, or in the folder that NUMBA_CACHE_DIR names: for an image of a container,
-    say. What is there already is not compiled again.
+    The machine code is kept in the user's cache folder, or in the folder that NUMBA_CACHE_DIR names, as for a
+    container image. Kernels that are there already are not compiled again.
 
     \b
     Example:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain, tee
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from maskedcrf.onnx.graph_check import GraphError, Scores, check_graph, digest_r
 from maskedcrf.onnx.protobuf import DamagedError
 from maskedcrf.onnx.session import TRY_SECONDS, open_session, run_within
 from maskedcrf.tagger.fixed_tags import FixedTags
-from maskedcrf.tagger.options import Decoding, NamedThreshold, resolve_threshold
+from maskedcrf.tagger.options import Decoding, NamedThreshold, PredictOptions, resolve_threshold
 from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.segments import Segment, encode, read_paths
@@ -100,11 +100,15 @@ class OnnxTagger:
             raise OnnxFileError(f"{path}: its parts do not fit each other ({reason}); export it again") from error
         return tagger
 
+    @overload  # a string is a sequence of strings too: the first that fits counts
+    def predict(  # type: ignore[overload-overlap]
+        self, texts: str, **options: Unpack[PredictOptions]
+    ) -> Prediction: ...
     @overload
-    def predict(self, texts: str, **options: Any) -> Prediction: ...
-    @overload
-    def predict(self, texts: Sequence[TextInput], **options: Any) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[TextInput], **options: Any) -> Prediction | list[Prediction]:
+    def predict(self, texts: Sequence[TextInput], **options: Unpack[PredictOptions]) -> list[Prediction]: ...
+    def predict(
+        self, texts: str | Sequence[TextInput], **options: Unpack[PredictOptions]
+    ) -> Prediction | list[Prediction]:
         """Tags and entities of one text, or of each of many; options as in `stream`."""
         if isinstance(texts, str):
             return next(self.stream([texts], **options))

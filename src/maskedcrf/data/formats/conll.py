@@ -77,27 +77,6 @@ def read_conll(
             line += len(lines) - 1
 
 
-def read_many(
-    paths: Iterable[str | os.PathLike[str]],
-    *,
-    token_column: int = 0,
-    tag_column: int | None = -1,
-    comment: str | None = None,
-    keep_docstart: bool = False,
-    marks: bool = False,
-) -> Iterator[Sentence]:
-    """The sentences of several files, in order."""
-    for path in paths:
-        yield from read_conll(
-            path,
-            token_column=token_column,
-            tag_column=tag_column,
-            comment=comment,
-            keep_docstart=keep_docstart,
-            marks=marks,
-        )
-
-
 def write_conll(sentences: Iterable[Sentence], handle: TextIO) -> int:
     """Write sentences as columns, a blank line after each; returns how many tokens were written.
 
