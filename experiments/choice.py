@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,13 @@ class Trial:
         means = {rate: np.mean([rates[rate][seed]["rows"][row]["dev"]["f1"] for seed in seeds]) for rate in grid}
         rate = max(grid, key=lambda each: (means[each], -each))
         return Chosen(corpus, row, grid, rate, {seed: rates[rate][seed] for seed in seeds})
+
+    def choose_rows(self, corpus: str, rows: Iterable[str], encoder: str = "lstm1") -> list[Chosen]:
+        """Rows that may stand side by side: their rates come out of one grid, their scores from the same seeds."""
+        chosen = [self.choose(corpus, row, encoder) for row in rows]
+        for first, second in combinations(chosen, 2):
+            require_fair(first, second)
+        return chosen
 
 
 def require_fair(first: Chosen, second: Chosen) -> None:

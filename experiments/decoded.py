@@ -75,14 +75,19 @@ class Decoded:
         self._made: list[Comparison] | None = None
 
     def lines(self, corpus: str, row: str) -> dict[int, Line]:
-        """By seed; models that were not measured are left out."""
+        """By seed; seeds of which a row was not measured are left out."""
+        found = [self._measured(corpus, each) for each in ROWS]
+        shared = set.intersection(*map(set, found))
+        return {seed: line for seed, line in self._measured(corpus, row).items() if seed in shared}
+
+    def _measured(self, corpus: str, row: str) -> dict[int, Line]:
         names = {seed: Model(row, entry).name for seed, entry in self.trial.choose(corpus, row).entries.items()}
         return {seed: self._lines[name] for seed, name in names.items() if name in self._lines}
 
     @property
     def corpora(self) -> list[str]:
         """Corpora of which every row was measured."""
-        return [corpus for corpus in self.trial.corpora() if all(self.lines(corpus, row) for row in ROWS)]
+        return [corpus for corpus in self.trial.corpora() if self.lines(corpus, next(iter(ROWS)))]
 
     def values(self, corpus: str, row: str, way: str) -> dict[int, float]:
         """Test F1 by seed: by `path`, or by segments at the threshold of `dev`, `half` or `expected`."""
@@ -172,14 +177,19 @@ def decoding_sentence(decoded: Decoded) -> str:
     won, lost = ([each for each in found if _is_significant(each) and sign * each.difference > 0] for sign in (1, -1))
     return (
         f"Decoding by probable segments instead of the best path adds {gain:.1f} test F1 on average to models already "
-        f"trained ({len(decoded.corpora)} corpora, three heads): {up} of {len(differences)} models gain, "
-        f"{_significant('gains', won)}, {_significant('losses', lost)}."
+        f"trained (corpora: {len(decoded.corpora)}, three heads). {up} of {len(differences)} models gain; "
+        f"{'the gain is significant ' + _where(won) if won else 'no gain is significant'}, "
+        f"{'a loss ' + _where(lost) if lost else 'and no loss is'}."
     )
 
 
-def _significant(what: str, found: Sequence[Comparison]) -> str:
-    names = dict.fromkeys(CORPORA[each.corpus].title for each in found)
-    return f"significant {what}: " + (", ".join(names) or "none")
+def _where(found: Sequence[Comparison]) -> str:
+    """The corpora, and of which heads unless it is all three."""
+    heads: dict[str, list[str]] = {}
+    for each in found:
+        heads.setdefault(CORPORA[each.corpus].title, []).append(ROWS[each.second])
+    names = [name + (f" ({', '.join(of)})" if len(of) < len(ROWS) else "") for name, of in heads.items()]
+    return f"on {' and '.join(names)}" if len(names) < 3 else f"on {', '.join(names[:-1])} and {names[-1]}"
 
 
 def ways_sentence(decoded: Decoded) -> str:

@@ -1,4 +1,4 @@
-"""The tables that decide the training defaults, on dev."""
+"""The tables that decide the training defaults, on dev, and what each says of the default in the code."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ from experiments.claims import Evidence
 from experiments.statistics import Mean
 from experiments.table_format import Cell, Number, Table
 from experiments.tables import TITLES, mean_by_rate
-from experiments.trainings import CORPORA, LAYER_DECAYS, RATES
+from experiments.trainings import CORPORA, LAYER_DECAYS, LSTM, RATES
+from maskedcrf.training.settings import Settings
 
+DEFAULTS = Settings().resolved(0)
+"""What a user gets who names no setting and no pretrained encoder."""
 PATIENCES = (2, 4, 8)
 WORDS = "lstm1-words"
 RATE = 1e-2
 """`crf_rate` of the trainings that decide another default."""
+CLEAR = 0.1
+"""Points of dev F1 by which another default would have to be better on average to be named."""
+ENOUGH = 0.5
+"""Points of dev F1 that the defaults may lack to what was tuned."""
 
 
 def default_tables(evidence: Evidence) -> Sequence[Table]:
@@ -30,40 +37,49 @@ def rate_table(evidence: Evidence) -> Table:
     rows: list[tuple[Cell, ...]] = []
     lacks: list[list[float]] = []
     names = ("MCRF-training", "CRF-retain")
-    corpora = evidence.trial.corpora(evidence.encoder)
-    for corpus in corpora:
+    for corpus in evidence.corpora:
         found = [mean_by_rate(evidence, corpus, row, "dev") for row in names]
         lacks.append([max(each) - value for each in found for value in each])
         seeds = len(evidence.trial.seeds(corpus, evidence.encoder))
         rows.append((TITLES[corpus], *(Number(value) for each in found for value in each), seeds))
+    note = f"`optim.crf_rate`: mean best dev F1 over n seeds. The default is {DEFAULTS.optim.crf_rate:g}."
     if lacks:
         for title, reduce in (("mean below the best rate", np.mean), ("most below the best rate", np.max)):
-            rows.append((title, *(Number(float(value)) for value in reduce(lacks, axis=0)), f"{len(corpora)} corpora"))
+            rows.append((title, *(Number(float(each)) for each in reduce(lacks, axis=0)), f"{len(lacks)} corpora"))
+        lacking = np.mean(lacks, axis=0).reshape(len(names), len(RATES)).mean(0)
+        best, more = RATES[int(lacking.argmin())], lacking[RATES.index(DEFAULTS.optim.crf_rate)] - lacking.min()
+        note += " Taking both rows together, "
+        note += (
+            f"{best:g} lacks {more:.1f} less on average." if more > CLEAR else "no rate lacks clearly less on average."
+        )
     columns = ("dev F1", *(f"{row}, {rate:g}" for row in names for rate in RATES), "n")
-    return Table("default_rate", "crf_rate", columns, tuple(rows), "`optim.crf_rate`: mean best dev F1 over n seeds.")
+    return Table("default_rate", "crf_rate", columns, tuple(rows), note)
 
 
 def patience_table(evidence: Evidence) -> Table:
-    """What stopping early would have saved and cost in the trainings of MCRF."""
+    """When trainings of MCRF are best, and what stopping early would have saved and cost."""
     rows: list[tuple[Cell, ...]] = []
-    for corpus in evidence.trial.corpora(evidence.encoder):
+    for corpus in evidence.corpora:
         made = evidence.trial.entries.values()
         own = {"corpus": corpus, "head": "mcrf", "encoder": evidence.encoder}
         curves = [each["epochs"] for each in made if own.items() <= each["training"].items()]
-        best = [max(epoch["f1"]["masked"] for epoch in curve) for curve in curves]
-        stops = [[stop(curve, patience) for curve in curves] for patience in PATIENCES]
-        cells: list[Cell] = []
-        for ends in stops:
-            reached = [
-                max(epoch["f1"]["masked"] for epoch in curve[:end]) for curve, end in zip(curves, ends, strict=True)
-            ]
-            lost = float(np.mean(np.subtract(best, reached)))
-            cells.append(f"{np.mean(ends):.0f} epochs, -{lost:.2f} F1")
+        cells: list[Cell] = [Number(float(np.mean([int(np.argmax(_scores(curve))) + 1 for curve in curves])), ".0f")]
+        for patience in PATIENCES:
+            ends = [stop(curve, patience) for curve in curves]
+            lost = [max(_scores(curve)) - max(_scores(curve[:end])) for curve, end in zip(curves, ends, strict=True)]
+            cells.append(f"{np.mean(ends):.0f} epochs, -{np.mean(lost):.2f} F1")
         rows.append((TITLES[corpus], CORPORA[corpus].epochs, *cells, len(curves)))
-    columns = ("", "epochs", *(f"patience {patience}" for patience in PATIENCES), "trainings")
-    note = "`patience`: epochs that MCRF trains for and dev F1 that stopping early costs, by the rule of `train` (no "
-    note += "better F1 and no lower loss on dev for so many epochs), mean over rates and seeds."
+    columns = ("", "epochs", "best", *(f"patience {patience}" for patience in PATIENCES), "trainings")
+    note = (
+        "`epochs` and `patience`: the best epoch of MCRF, mean over rates and seeds; how long it trains, and how much "
+        "dev F1 it loses, if it stops as `train` does after so many epochs with no better F1 and no lower loss on dev. "
+        f"The defaults without a transformer are {DEFAULTS.epochs} and {DEFAULTS.patience}."
+    )
     return Table("default_patience", "patience", columns, tuple(rows), note)
+
+
+def _scores(curve: Sequence[dict[str, Any]]) -> list[float]:
+    return [epoch["f1"]["masked"] for epoch in curve]
 
 
 def stop(curve: Sequence[dict[str, Any]], patience: int) -> int:
@@ -82,14 +98,16 @@ def stop(curve: Sequence[dict[str, Any]], patience: int) -> int:
 def characters_table(evidence: Evidence) -> Table:
     """MCRF with and without character features, on the same seeds."""
     rows = _side_by_side(evidence, (WORDS, evidence.encoder))
-    note = "`encoder.characters`: dev F1 of MCRF at `crf_rate` 0.01 (± half of the 95 % interval)."
+    note = f"`encoder.characters`: dev F1 of MCRF at `crf_rate` {RATE:g} (± half of the 95 % interval). "
+    note += f"The default is {DEFAULTS.encoder.characters or 'none'}."
     return Table("default_characters", "characters", ("", "words", "words and characters", "n"), tuple(rows), note)
 
 
 def decay_table(evidence: Evidence) -> Table:
     """MCRF on a pretrained encoder whose lower layers learn more and more slowly, on the same seeds."""
     columns = ("", *(f"{decay:.2g}" for decay in LAYER_DECAYS.values()), "n")
-    note = "`optim.layer_decay`: dev F1 of MCRF on UER, two layers, at `crf_rate` 0.01 (± half of the 95 % interval)."
+    note = f"`optim.layer_decay`: dev F1 of MCRF on UER, two layers, at `crf_rate` {RATE:g} (± half of the 95 % "
+    note += f"interval). The default is {DEFAULTS.optim.layer_decay:.2g}."
     return Table("default_decay", "layer_decay", columns, tuple(_side_by_side(evidence, tuple(LAYER_DECAYS))), note)
 
 
@@ -103,3 +121,32 @@ def _side_by_side(evidence: Evidence, encoders: Sequence[str]) -> list[tuple[Cel
             sides = [{seed: each[seed]["rows"]["MCRF-training"]["dev"]["f1"] for seed in seeds} for each in found]
             rows.append((TITLES[corpus], *map(Mean.of, sides), len(seeds)))
     return rows
+
+
+def default_sentence(evidence: Evidence) -> str:
+    """How near the defaults come to the best that was tried, and which of them nobody tried to better."""
+    tables = {table.key for table in default_tables(evidence)}
+    untried = {"default_characters": "`encoder.characters`", "default_decay": "`optim.layer_decay`"}
+    names = ["`optim.head_rate`", *(name for key, name in untried.items() if key not in tables)]
+    near = ""
+    if evidence.corpora:
+        lacks = {TITLES[corpus]: lacking(evidence, corpus) for corpus in evidence.corpora}
+        far = [f"{name} lacks {value:.1f}" for name, value in lacks.items() if value > ENOUGH]
+        near = (
+            f"With the default `crf_rate` and `patience`, MCRF-training comes within {ENOUGH:g} dev F1 (mean over the "
+            f"seeds) of the best rate without an early stop on {len(lacks) - len(far)} of {len(lacks)} corpora"
+            f"{': ' + ', '.join(far) if far else ''}. "
+        )
+    return (
+        f"{near}The sizes of the encoder ({LSTM['lstm_hidden']} units, not the default of "
+        f"{DEFAULTS.encoder.lstm_hidden}), a `head_rate` of 0.002 and the number of epochs were given, the same for "
+        f"all. Not compared: other values of {', '.join(names)}."
+    )
+
+
+def lacking(evidence: Evidence, corpus: str) -> float:
+    """Mean dev F1 of MCRF at the best rate of the grid, less that with the defaults."""
+    made = evidence.trial.rates(corpus, "mcrf", evidence.encoder)[DEFAULTS.optim.crf_rate]
+    curves = [made[seed]["epochs"] for seed in evidence.trial.seeds(corpus, evidence.encoder)]
+    reached = [max(_scores(curve[: stop(curve, DEFAULTS.patience or len(curve))])) for curve in curves]
+    return max(mean_by_rate(evidence, corpus, "MCRF-training", "dev")) - float(np.mean(reached))

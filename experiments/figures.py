@@ -14,9 +14,10 @@ import torch
 
 from experiments.claims import LINKS, Evidence, read_paper
 from experiments.decoded import draw_gains
+from experiments.learning import dev_curves
 from experiments.one_rate import SMALL, OneRate, Setting
 from experiments.statistics import Mean
-from experiments.tables import TITLES, dev_curves
+from experiments.tables import TITLES
 from experiments.trainings import CRF_ROWS, RATES
 from maskedcrf import MaskedCRF
 from maskedcrf.errors import MissingExtraError

@@ -20,7 +20,7 @@ from experiments.choice import Trial
 from experiments.claims import Evidence
 from experiments.command import command, folder, parser_for
 from experiments.decoded import read_lines
-from experiments.defaults import default_tables
+from experiments.defaults import default_sentence, default_tables
 from experiments.figures import example_lattice, write_figures
 from experiments.one_rate import FOLDER as OLDER
 from experiments.one_rate import OneRate
@@ -56,8 +56,11 @@ def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
     blocks = {
         "paper": readme_table(evidence),
         "masking": sentences.statement(evidence),
+        "advice": sentences.advice(evidence),
         "decoding": sentences.decoding(evidence),
-        "defaults": "\n\n".join(f"{markdown(table).strip()}\n\n{table.note}" for table in defaults),
+        "defaults": "\n\n".join(
+            [*(f"{markdown(table).strip()}\n\n{table.note}" for table in defaults), default_sentence(evidence)]
+        ),
     }
     for name in SHARED:
         path = root / name
@@ -72,6 +75,8 @@ def fill(template: str, evidence: Evidence, tables: Mapping[str, Table], caption
         kind, key = found.groups()
         if kind == "table":
             table = tables[key]
+            if not table.rows:
+                return "Not run yet."
             return f"{markdown(table)}\n{table.note} [CSV](tables/paper/{key}.csv)"
         if kind == "figure":
             return (

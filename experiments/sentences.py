@@ -2,118 +2,164 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from experiments.choice import Chosen
-from experiments.claims import LINKS, OURS, Evidence, all_claims, mean_gain
+from experiments.claims import (
+    LINKS,
+    OURS,
+    WRONG_RATE,
+    Claim,
+    Evidence,
+    all_claims,
+    mean_gain,
+    seeds_each,
+    wrong_rate_costs,
+)
 from experiments.decoded import decoding_sentence, ways_sentence
-from experiments.tables import TITLES, learning_of, mean_by_rate
+from experiments.learning import learning_sentence
+from experiments.statistics import FEWEST_SEEDS, LEVEL, compare
+from experiments.table_format import probability
+from experiments.tables import TITLES, mean_by_rate
 from experiments.trainings import PRETRAINED, RATES
 
 NOTHING_YET = "No corpus of the trial is done yet."
+IN_TRAINING, OVER_CRF = "MCRF-training > MCRF-decoding", "MCRF-training > CRF-retain"
 
 
 def statement(evidence: Evidence) -> str:
     """What masking is worth: the one statement that README, guides and pages share."""
     if not evidence.corpora:
         return NOTHING_YET
-    name = "MCRF-training > MCRF-decoding"
-    gains = [each.difference for each in evidence.compare(LINKS[name])]
+    gains = [each.difference for each in evidence.compare(LINKS[IN_TRAINING])]
     softmax = [each.difference for each in evidence.compare(OURS["softmax-masked > softmax-retain"])]
-    verdict = next(claim.verdict for claim in all_claims(evidence) if claim.text == name)
-    significance = "not significant" if verdict == "not shown" else "significant"
-    masked, plain = (list(cost_of_a_wrong_rate(evidence, row).values()) for row in ("MCRF-training", "CRF-retain"))
+    plain, masked = (np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF])
     return (
-        "The output of a masked CRF is legal by construction, and that costs nothing. "
-        f"Over `crf_rate` {RATES[0]:g} to {RATES[-1]:g}, the test F1 of MCRF-training varies by {np.mean(masked):.1f} "
-        f"on average (at most {max(masked):.1f}) and that of a plain CRF by {np.mean(plain):.1f} (at most "
-        f"{max(plain):.1f}). With each at its own best rate, masking in training as well as in decoding gains "
-        f"{np.mean(gains):+z.1f} F1 on average over masking in decoding alone ({min(gains):+z.1f} to "
-        f"{max(gains):+z.1f} by corpus; {significance}). A softmax tagger gains {min(softmax):.1f} to "
-        f"{max(softmax):.1f} F1 from masked decoding, without being trained again. ({_corpora(evidence)}, LSTM "
-        "without pretrained weights.)"
+        f"The output of a masked CRF is legal by construction, and that {_price(evidence)}. "
+        f"The worst learning rate of the transition scores ({RATES[0]:g} to {RATES[-1]:g} were tried) costs a CRF "
+        f"trained with the mask {masked:.1f} test F1 on average, and one without it {plain:.1f} (a difference that is "
+        f"{_significance(evidence, WRONG_RATE)}). "
+        "With each at its own best rate, masking the training as well as the decoding changes F1 by "
+        f"{np.mean(gains):+z.1f} on average ({min(gains):+z.1f} to {max(gains):+z.1f} by corpus; "
+        f"{_significance(evidence, IN_TRAINING)}). Masked decoding alone changes the F1 of a softmax tagger by "
+        f"{min(softmax):+z.1f} to {max(softmax):+z.1f}, with no new training. (LSTM without pretrained weights, "
+        f"{_corpora(evidence)}.)"
     )
 
 
+def _price(evidence: Evidence) -> str:
+    claim = _claim(evidence, OVER_CRF)
+    gain = mean_gain(evidence.compare(LINKS[OVER_CRF]))
+    if claim.verdict == "fails":
+        return f"costs {-gain:.1f} F1 against a plain CRF"
+    return "costs nothing" if gain >= 0 else "is not shown to cost any F1"
+
+
+def _significance(evidence: Evidence, text: str) -> str:
+    p_value = _claim(evidence, text).p_value
+    return "significant" if p_value is not None and p_value < LEVEL else "not significant"
+
+
+def _claim(evidence: Evidence, text: str) -> Claim:
+    return next(claim for claim in all_claims(evidence) if claim.text == text)
+
+
 def _corpora(evidence: Evidence) -> str:
-    seeds = sorted({len(evidence.trial.seeds(corpus, evidence.encoder)) for corpus in evidence.corpora})
-    return f"{len(evidence.corpora)} corpora, {' or '.join(map(str, seeds))} seeds each"
+    return f"{_count(len(evidence.corpora), 'corpus', 'corpora')}, {seeds_each(evidence)} seeds each"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def cost_of_a_wrong_rate(evidence: Evidence, row: str) -> dict[str, float]:
     """By corpus, how much mean test F1 lies between the best and the worst rate of the grid."""
-    by_rate = {corpus: mean_by_rate(evidence, corpus, row) for corpus in evidence.corpora}
-    return {corpus: max(found) - min(found) for corpus, found in by_rate.items()}
+    return {corpus: float(np.mean(wrong_rate_costs(evidence, corpus, row))) for corpus in evidence.corpora}
 
 
 def answer(evidence: Evidence) -> str:
     """Whether masking in training is shown to help once every head is tuned; and how much of it was the rate."""
     if not evidence.corpora:
         return NOTHING_YET
-    verdicts = {claim.text: claim for claim in all_claims(evidence)}
-    claim = verdicts["MCRF-training > MCRF-decoding"]
+    claim = _claim(evidence, IN_TRAINING)
     finding = {
         "holds": "masking the training as well as the decoding still gains F1",
+        "not everywhere": "masking the training as well as the decoding gains F1 on average, but not on every corpus",
         "not shown": "no gain in F1 from masking the training as well as the decoding can be shown",
         "fails": "masking the training as well as the decoding costs F1",
     }[claim.verdict]
-    tuned, shared = (_mean_gain(evidence, pair, tuned=tuned) for pair, tuned in ((_RETAIN, True), (_RETAIN, False)))
-    decoding = mean_gain(evidence.compare(LINKS["MCRF-training > MCRF-decoding"]))
+    gain = mean_gain(evidence.compare(LINKS[IN_TRAINING]))
+    corpora = _count(len(evidence.corpora), "corpus", "corpora")
     return (
-        f"**Once every head has its own best rate, {finding}** ({decoding:+.2f} on average over "
-        f"{len(evidence.corpora)} corpora, p = {claim.p_value:.2f} after correction). Where both share one small rate "
-        f"(1e-3), MCRF-training beats CRF-retain by {shared:+.2f} F1; with each at its own best, by {tuned:+.2f}."
+        f"**Once every head has its own best rate, {finding}** ({gain:+z.2f} on average over {corpora}, "
+        f"{probability(claim.p_value or 0.0)} after correction). {shared_and_tuned(evidence)}"
+    )
+
+
+def shared_and_tuned(evidence: Evidence) -> str:
+    """How much of the gain over CRF-retain is the price of one small rate for all."""
+    if not evidence.corpora:
+        return NOTHING_YET
+    rows = LINKS[OVER_CRF]
+    crf, mcrf = ([mean_by_rate(evidence, corpus, row)[0] for corpus in evidence.corpora] for row in rows)
+    return (
+        f"With one small rate for all ({RATES[0]:g}), MCRF-training scores {np.mean(mcrf) - np.mean(crf):+z.2f} F1 "
+        f"against CRF-retain; with each at its own best, {mean_gain(evidence.compare(rows)):+z.2f}."
     )
 
 
 def advice(evidence: Evidence) -> str:
-    """Whether to count on masking in training for F1."""
+    """Why to use the mask, and whether to count on it in training for F1."""
     if not evidence.corpora:
         return NOTHING_YET
-    verdict = next(claim.verdict for claim in all_claims(evidence) if claim.text == "MCRF-training > MCRF-decoding")
-    if verdict == "holds":
-        return "It also raises the F1 of a CRF that was tuned."
-    return "Do not count on it to raise the F1 of a CRF that was tuned."
-
-
-_RETAIN = LINKS["MCRF-training > CRF-retain"]
-
-
-def _mean_gain(evidence: Evidence, pair: tuple[str, str], *, tuned: bool) -> float:
-    """Mean test gain over the corpora: each row at its best rate, or both at the smallest."""
-    trial, gains = evidence.trial, []
-    for corpus in evidence.corpora:
-        if tuned:
-            rows = [trial.choose(corpus, row, evidence.encoder) for row in pair]
-        else:
-            rows = [trial.at_rate(corpus, row, RATES[0], evidence.encoder) for row in pair]
-        first, second = (_mean_f1(each) for each in rows)
-        gains.append(second - first)
-    return float(np.mean(gains))
-
-
-def _mean_f1(chosen: Chosen) -> float:
-    return float(np.mean(list(chosen.values("test", "f1").values())))
+    steady = _claim(evidence, WRONG_RATE).verdict == "holds"
+    settings = "because it leaves one setting less to tune, " if steady else ""
+    counting = {
+        "holds": "It also raises the F1 of a CRF that was tuned.",
+        "not everywhere": "It also raises the F1 of a tuned CRF, but not on every corpus: compare on dev.",
+        "not shown": "Do not count on it to raise the F1 of a CRF that was tuned.",
+        "fails": 'Where F1 is all that counts, tune a CRF and mask its decoding alone (`mask = "decode"`).',
+    }[_claim(evidence, IN_TRAINING).verdict]
+    free = " and excluding it costs nothing" if _price(evidence) == "costs nothing" else ""
+    return (
+        f"Use the mask because illegal output is never wanted{free}, {settings}and because the probabilities are then "
+        f"those of legal paths. {counting}"
+    )
 
 
 def pretrained(evidence: Evidence) -> str:
     """What the trial with a pretrained encoder found."""
-    of_it = evidence.of_encoder(PRETRAINED)
-    if not of_it.corpora:
-        return "No training with a pretrained encoder is complete yet."
-    pairs = LINKS["MCRF-training > MCRF-decoding"], OURS["softmax-masked > softmax-retain"]
-    found = [of_it.compare(pair)[0] for pair in pairs]
-    trial, corpus = of_it.trial, found[0].corpus
+    trial = evidence.trial
+    lines = [_pretrained_on(evidence.of_encoder(PRETRAINED), corpus) for corpus in trial.corpora(PRETRAINED)]
+    return " ".join(lines) or "No training with a pretrained encoder is complete yet."
+
+
+def _pretrained_on(evidence: Evidence, corpus: str) -> str:
+    trial = evidence.trial
+    pairs = LINKS[IN_TRAINING], OURS["softmax-masked > softmax-retain"]
+    found = [compare(*trial.choose_rows(corpus, pair, PRETRAINED)) for pair in pairs]
     at = [trial.at_rate(corpus, "CRF-retain", rate, PRETRAINED).values("test", "illegal") for rate in RATES]
     illegal = ", ".join(f"{np.mean([*each.values()]):.1f} % at {rate:g}" for rate, each in zip(RATES, at, strict=True))
-    gain, masked = (f"{each.difference:+.1f} (95 % interval {each.low:+.1f} to {each.high:+.1f})" for each in found)
-    lost = {row: cost_of_a_wrong_rate(of_it, row)[corpus] for row in ("MCRF-training", "CRF-retain")}
+    gain, masked = (f"{each.difference:+z.1f} (95 % interval {each.low:+z.1f} to {each.high:+z.1f})" for each in found)
+    lost = [float(np.mean(wrong_rate_costs(evidence, corpus, row))) for row in ("MCRF-training", "CRF-retain")]
+    few = ", too few for a verdict" if found[0].seeds < FEWEST_SEEDS else ""
     return (
         f"On {TITLES[corpus]}, masking the training as well as the decoding changes test F1 by {gain}, each row at its "
-        f"own best rate. The wrong rate costs MCRF-training {lost['MCRF-training']:.1f} F1 and the plain CRF "
-        f"{lost['CRF-retain']:.1f}, of whose segments {illegal} are illegal. The softmax tagger gains {masked} from "
-        f"masked decoding alone. {found[0].seeds} seeds."
+        f"own best rate. The worst rate costs MCRF-training {lost[0]:.1f} F1 against the best, and the plain CRF "
+        f"{lost[1]:.1f}; of the latter's segments {illegal} are illegal. Masked decoding alone changes the softmax "
+        f"tagger's F1 by {masked}. {_count(found[0].seeds, 'seed', 'seeds')}{few}."
     )
+
+
+def rerun(evidence: Evidence) -> str:
+    """Which of the transformers of the older results were run again at other rates."""
+    names = [TITLES[corpus] for corpus in evidence.trial.corpora(PRETRAINED)]
+    return f"of which only UER on {_and(names)} was run again at other rates" if names else "not yet run at other rates"
+
+
+def _and(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def rates_chosen(evidence: Evidence) -> str:
@@ -121,16 +167,23 @@ def rates_chosen(evidence: Evidence) -> str:
     if not evidence.corpora:
         return NOTHING_YET
     parts = []
-    for row in ("CRF-retain", "MCRF-training"):
+    for row in LINKS[OVER_CRF]:
         rates = [evidence.trial.choose(corpus, row, evidence.encoder).rate for corpus in evidence.corpora]
-        parts.append(f"{row} {', '.join(f'{rate:g} ({rates.count(rate)})' for rate in RATES if rate in rates)}")
-    return f"Rates that dev chose, with the number of corpora: {'; '.join(parts)}."
+        parts.append(f"for {row} {_and([f'{rate:g} on {rates.count(rate)}' for rate in RATES if rate in rates])}")
+    return f"The rates that dev chose, with the number of corpora: {'; '.join(parts)}."
 
 
 def trained(evidence: Evidence) -> str:
     """How much was run."""
-    names = ", ".join(TITLES[corpus] for corpus in evidence.trial.corpora(evidence.encoder)) or "none yet"
-    return f"{len(evidence.trial.entries)} trainings; complete: {names}"
+    names = [TITLES[corpus] for corpus in evidence.corpora]
+    under_way = [
+        TITLES[corpus] for corpus in evidence.trial.corpora(evidence.encoder) if corpus not in evidence.corpora
+    ]
+    few = f" Still with fewer, and so without a p-value: {_and(under_way)}." if under_way else ""
+    return (
+        f"There are {len(evidence.trial.entries)} trainings. {_and(names) or 'No corpus'} "
+        f"{'has' if len(names) < 2 else 'have'} at least {FEWEST_SEEDS} seeds of each.{few}"
+    )
 
 
 def decoding(evidence: Evidence) -> str:
@@ -148,31 +201,21 @@ def rate_finding(evidence: Evidence) -> str:
     if not evidence.corpora:
         return NOTHING_YET
     illegal = [
-        np.mean(
-            [
-                np.mean(list(evidence.trial.at_rate(corpus, "CRF-retain", rate).values("test", "illegal").values()))
-                for corpus in evidence.corpora
-            ]
+        np.mean([np.mean([*trial.values("test", "illegal").values()]) for trial in trials])
+        for trials in (
+            [evidence.trial.at_rate(corpus, "CRF-retain", rate, evidence.encoder) for corpus in evidence.corpora]
+            for rate in RATES
         )
-        for rate in RATES
     ]
-    listed = ", ".join(f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True))
-    cost = {row: np.mean(list(cost_of_a_wrong_rate(evidence, row).values())) for row in ("CRF-retain", "MCRF-training")}
+    listed = _and([f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True)])
+    cost = {row: np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF]}
     return (
-        f"A plain CRF learns the rules as soon as its transitions may move: of its segments {listed} are illegal, mean "
-        f"over the corpora. Between the best and the worst rate lie {cost['CRF-retain']:.1f} F1 for CRF-retain and "
-        f"{cost['MCRF-training']:.1f} for MCRF-training, mean over the corpora."
+        f"Of the plain CRF's segments {listed} are illegal, mean over the corpora with at least {FEWEST_SEEDS} seeds. "
+        f"Between the best and the worst rate lie {cost['CRF-retain']:.1f} F1 for CRF-retain and "
+        f"{cost['MCRF-training']:.1f} for MCRF-training."
     )
 
 
 def learning_finding(evidence: Evidence) -> str:
-    """Where MCRF arrives earlier, ends higher or moves less than the CRF with masked decoding."""
-    corpora = evidence.trial.corpora(evidence.encoder)
-    if not corpora:
-        return NOTHING_YET
-    lines = []
-    for rate in RATES:
-        found = np.mean([learning_of(evidence, corpus, rate) for corpus in corpora], axis=0)
-        order = "earlier" if found[0] < 0 else "later"
-        lines.append(f"at {rate:g} {abs(found[0]):.1f} epochs {order} ({found[1]:+.1f} F1 at the end)")
-    return f"MCRF comes near the end, compared with the CRF: {'; '.join(lines)}."
+    """Where MCRF learns faster, ends higher or moves less than the CRF."""
+    return learning_sentence(evidence) if evidence.corpora else NOTHING_YET

@@ -40,14 +40,13 @@ Cell = str | int | Number | Probability | Score | Mean | Comparison | None
 
 @dataclass(frozen=True)
 class Table:
-    """One table: its file's name, what it shows, its columns and rows, what to know when reading it, what it says."""
+    """One table: its file's name, what it shows, its columns and rows, what to know when reading it."""
 
     key: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
-    answer: str = ""
 
 
 def text(cell: Cell) -> str:

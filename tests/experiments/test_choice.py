@@ -9,9 +9,9 @@ import pytest
 from synthetic_results import entry, synthetic
 
 from experiments.choice import Trial, UnfairComparisonError, require_fair
-from experiments.claims import Evidence, all_claims
+from experiments.claims import Evidence, _lower_loss, all_claims
 from experiments.statistics import compare
-from experiments.tables import best_rates
+from experiments.tables import best_rates, papers_numbers, readme_table
 from experiments.trainings import RATES, Training, trainings_of
 
 ONE = list(trainings_of(["weibo"], (1, 2, 3)))
@@ -46,8 +46,9 @@ def test_heads_with_unlike_grids_are_not_compared() -> None:
     assert crf.grid == (1e-3, 1e-2, 3e-2, 1e-1)
     with pytest.raises(UnfairComparisonError, match=r"unlike grids \(0.001, 0.01, 0.03, 0.1 and 0.001, 0.01, 0.1\)"):
         compare(crf, mcrf)
-    with pytest.raises(UnfairComparisonError):
-        all_claims(Evidence(trial))
+    for build in (all_claims, best_rates, papers_numbers, readme_table, _lower_loss):
+        with pytest.raises(UnfairComparisonError, match="unlike grids"):
+            build(Evidence(trial))  # type: ignore[operator]
 
 
 def test_a_rate_shared_instead_of_chosen_is_no_basis_of_a_comparison_with_a_chosen_one() -> None:

@@ -95,10 +95,29 @@ def test_gains_are_those_of_the_lines_and_tested_together() -> None:
     assert len(thresholds_table(decoded).rows) == 9
     gains = decoding_sentence(decoded)
     assert "adds 1.2 test F1 on average" in gains
-    assert "27 of 27 models gain, significant gains: none, significant losses: none." in gains
+    assert "27 of 27 models gain; no gain is significant, and no loss is." in gains
     ways = ways_sentence(decoded)
     assert f"adds {GAIN:.2f} on average, one half {24000 / 248 - 96:.2f}" in ways
     assert "goes back to the path for 18 of 27 models, 18 of which gain from segments on test." in ways
+
+
+def test_a_significant_gain_names_its_corpus_and_the_heads_that_have_it() -> None:
+    better = {name: each for name, each in LINES.items() if name.startswith("weibo")}
+    for name, each in list(better.items()):
+        wrong = np.tile([2, 2, 2], (60, 1))
+        wrong[:, 1] += 1  # the path has a wrong segment in every sentence, segments in one of ten
+        path = {"f1": 200 * 120 / 300, "errors": pack(errors(wrong))}
+        if not name.endswith("MCRF-training"):
+            better[name] = {**each, "test": {**each["test"], "path": path}}
+    sentence = decoding_sentence(Decoded(TRIAL, better))
+    assert "the gain is significant on Weibo (softmax, CRF), and no loss is." in sentence
+
+
+def test_heads_are_shown_on_the_seeds_that_all_of_them_have() -> None:
+    some = {name: each for name, each in LINES.items() if "weibo" not in name or "softmax/-/2" not in name}
+    decoded = Decoded(TRIAL, some)
+    assert {row: list(decoded.lines("weibo", row)) for row in ROWS} == {row: [1, 3] for row in ROWS}
+    assert decoding_table(decoded).rows[0][-1] == 2
 
 
 def test_models_that_were_not_measured_are_left_out() -> None:

@@ -13,13 +13,14 @@ from synthetic_results import synthetic
 
 from experiments import page, sentences
 from experiments.choice import Trial
-from experiments.claims import Evidence, all_claims
+from experiments.claims import Evidence
 from experiments.decoded import read_lines
 from experiments.defaults import default_tables, stop
+from experiments.learning import learning_by_corpus
 from experiments.one_rate import OneRate
 from experiments.result_files import read_results
 from experiments.table_format import Number, Probability, Score, Table, as_csv, markdown, text
-from experiments.tables import against_rate, all_tables, learning_by_corpus
+from experiments.tables import against_rate, all_tables
 from experiments.trainings import GROUPS, PRETRAINED, Training, trainings_of
 
 ROOT = Path(__file__).parents[2]
@@ -108,36 +109,6 @@ def test_there_is_a_page_whatever_has_been_run(evidence: Evidence, tmp_path: Pat
         assert "{{" not in written
         for link in re.findall(r"\]\((tables|images)/([^)]+)\)", written):
             assert (tmp_path / "docs" / "/".join(link)).exists()
-
-
-def test_no_claim_is_judged_without_three_seeds() -> None:
-    few = Evidence(Trial(synthetic(trainings_of(["weibo", "atis"], (1, 2)))))
-    judged = {claim.text: claim.verdict for claim in all_claims(few)}
-    assert set(judged.values()) - {"not run"} == {"holds"}
-    assert judged["No illegal segment with a mask"] == "holds"  # counted, not tested
-
-
-def test_an_illegal_segment_of_a_masked_row_breaks_the_claim() -> None:
-    entries = synthetic()
-    entries[Training("atis", "mcrf", 1e-2, 2).name]["rows"]["MCRF-training"]["test"]["illegal_fp"] = 1
-    judged = {claim.text: claim for claim in all_claims(Evidence(Trial(entries)))}
-    assert judged["No illegal segment with a mask"].verdict == "fails"
-
-
-def test_a_claim_is_corrected_for_the_number_of_claims() -> None:
-    claims = [claim for claim in all_claims(MADE_UP) if claim.p_value is not None]
-    assert len(claims) > 5
-    assert all(claim.verdict != "holds" or "≥" in claim.text for claim in claims if (claim.p_value or 0) >= 0.05)
-
-
-def test_a_softmax_that_was_much_better_would_be_said_to_gain_nothing() -> None:
-    entries = synthetic()
-    for made in entries.values():
-        rows = made["rows"]
-        if "softmax-masked" in rows:
-            rows["softmax-masked"], rows["softmax-retain"] = rows["softmax-retain"], rows["softmax-masked"]
-    judged = {claim.text: claim.verdict for claim in all_claims(Evidence(Trial(entries)))}
-    assert judged["softmax-masked > softmax-retain"] == "fails"
 
 
 def test_a_curve_arrives_where_it_comes_near_the_level_that_it_ends_at() -> None:
