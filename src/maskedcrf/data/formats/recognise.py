@@ -56,7 +56,7 @@ class Beginning(NamedTuple):
     @property
     def lines(self) -> list[str]:
         """The first lines that are not empty."""
-        return [line for line in self.text.split("\n") if line.strip()][:LINES]
+        return [line for line in self.text.split("\n", 2 * LINES)[: 2 * LINES] if line.strip()][:LINES]
 
 
 def beginning_of(path: str | os.PathLike[str]) -> Beginning:
