@@ -209,8 +209,8 @@ def _json_input(name: str, number: int, line: str, format: str) -> Record:
 
     where = f"{file_name(name)}:{number}"
     fields = json_record(line, where)
-    is_prodigy = format == "prodigy" and "text" in fields  # its tokens are objects
-    words = require_text(fields["text"], where) if is_prodigy else tokens_or_text(fields, where)
+    text = {"prodigy": fields.get("text"), "doccano": fields.get("data")}.get(format)  # Prodigy's tokens are objects
+    words = tokens_or_text(fields, where) if text is None else require_text(text, where)
     require_strings([json.dumps(fields, ensure_ascii=False)], "fields", where)  # all of them can be written
     if isinstance(words, str):
         return Record(words, fields)
