@@ -152,12 +152,18 @@ def spoil_temperature(tagger: Tagger) -> None:
     tagger.calibrate(corpus(30, 8))
 
 
+def spoil_encoder(tagger: Tagger) -> None:
+    encoder = tagger.model.encoder
+    encoder.config = encoder.config.model_copy(update={"pooling": "mean"})
+
+
 def spoil_fit(tagger: Tagger) -> None:
     tagger.fit_transitions(corpus(30, 8))
 
 
 @pytest.mark.parametrize(
-    "spoil", [spoil_weights, spoil_transitions, spoil_tokenizer, spoil_mask, spoil_temperature, spoil_fit]
+    "spoil",
+    [spoil_weights, spoil_transitions, spoil_tokenizer, spoil_mask, spoil_encoder, spoil_temperature, spoil_fit],
 )
 def test_a_promise_for_one_model_is_void_for_another(tagger, spoil, tmp_path) -> None:
     promise = tagger.promise(GOLD, 0.05)
@@ -172,6 +178,13 @@ def test_a_promise_for_one_model_is_void_for_another(tagger, spoil, tmp_path) ->
     assert "Void: the model has changed since a miss rate was promised of it." in card
     assert promise.sentence not in card
     tagger.redact("ann", threshold=0.5)  # without a promise
+
+
+def test_the_decoding_is_no_part_of_a_promise(tagger) -> None:
+    tagger.promise(GOLD, 0.05)
+    before = tagger.redact("ann flew to oslo .")
+    tagger.decoding = "segments" if tagger.decoding == "path" else "path"
+    assert tagger.redact("ann flew to oslo .") == before
 
 
 def test_a_promise_for_another_model_and_about_other_types_is_refused(tagger, trained) -> None:

@@ -85,6 +85,9 @@ def expected_loss_at_most(sample: Sample, alpha: float, level: float = 0.95) -> 
     """What the expected loss at a threshold of `expected_threshold` may be: alpha is its mean over samples.
 
     Its sample lost at most a known mean there; this is the upper end of the interval around that.
+
+    >>> round(expected_loss_at_most(sample_of([[0.5]] * 500), 0.01), 3)
+    0.024
     """
     mean = (alpha * (sample.size + 1) - 1) / sample.size
     return interval(min(max(mean, 0.0), 1.0), sample.size, level)[1]
