@@ -54,6 +54,10 @@ class SegmentChoice(ABC):
         the probabilities (M,).
         """
 
+    def by_row(self) -> list[list[ProbableSegment]]:
+        """The segments of each row, overlapping or not."""
+        return self._rows(self._spans, self.shares, len(self._mask))
+
     def choose(self, threshold: float) -> list[SegmentPath]:
         """The legal path of each row that maximises the sum of (P(segment) - threshold) over its segments.
 
@@ -93,12 +97,16 @@ class SegmentChoice(ABC):
         bounds = np.searchsorted(spans[:, 0], np.arange(len(mask) + 1))
         tags, kept = np.zeros(mask.shape, np.int64), np.zeros(len(spans), np.bool_)
         found = best_rows(mask, self._allowed[rows], self._rules, spans, worth, bounds, tags, kept)
-        segments: list[list[ProbableSegment]] = [[] for _ in mask]
-        for (row, start, end, kind), share in zip(spans[kept].tolist(), shares[kept].tolist(), strict=True):
-            segments[row].append(ProbableSegment(start, end, self._types[kind], share))
+        segments = self._rows(spans[kept], shares[kept], len(mask))
         ids, ends = tags[mask].tolist(), mask.sum(1).cumsum().tolist()
         lists = [ids[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
         return [SegmentPath(*row) if is_path else None for *row, is_path in zip(lists, segments, found, strict=True)]
+
+    def _rows(self, spans: Any, shares: Any, count: int) -> list[list[ProbableSegment]]:
+        segments: list[list[ProbableSegment]] = [[] for _ in range(count)]
+        for (row, start, end, kind), share in zip(spans.tolist(), shares.tolist(), strict=True):
+            segments[row].append(ProbableSegment(start, end, self._types[kind], share))
+        return segments
 
 
 def _require_path(path: SegmentPath | None, row: int) -> SegmentPath:
