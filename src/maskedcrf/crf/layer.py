@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from maskedcrf.crf import backends, functional, reference, validation
 from maskedcrf.crf.deferred_errors import DeferredErrors, new_host_flag
 from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widest_dtype
-from maskedcrf.crf.segment_choice import SegmentPath
 from maskedcrf.crf.segments import SegmentCandidates
 from maskedcrf.errors import ConstraintError
+from maskedcrf.segmentation.choice import SegmentPath
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
 

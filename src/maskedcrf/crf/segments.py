@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from maskedcrf.crf.scores import LatticeScores
-from maskedcrf.crf.segment_choice import SegmentChoice
+from maskedcrf.segmentation.choice import SegmentChoice
 from maskedcrf.tags.constraints import Constraints
 
 

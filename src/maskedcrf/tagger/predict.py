@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.crf.segment_choice import require_threshold
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import Numbered, Place, next_buffer, number_parts
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
+from maskedcrf.segmentation.choice import require_threshold
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
 from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maskedcrf.crf.cpu.packed import Packed, count_steps, descend, forward_masses, get, pack, steps_of
-from maskedcrf.crf.machine_code import compiled
+from maskedcrf.machine_code import compiled
 
 
 @compiled

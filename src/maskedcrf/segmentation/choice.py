@@ -1,4 +1,4 @@
-"""The choice among the probable segments of a batch; needs no torch, so that ONNX files are answered by it too."""
+"""The choice among the probable segments of a batch, for the layer and for ONNX files alike."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class SegmentChoice(ABC):
 
     def _best(self, rows: slice, spans: Any, shares: Any, threshold: float) -> list[SegmentPath | None]:
         """The best path of each row over these segments, None where each path needs another."""
-        from maskedcrf.crf.segment_paths import best_rows  # numba takes half a second to import
+        from maskedcrf.segmentation.paths import best_rows  # numba takes half a second to import
 
         mask = self._mask[rows]
         gains = np.rint(shares * UNITS).astype(np.int64) - round(threshold * UNITS)
