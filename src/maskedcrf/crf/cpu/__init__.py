@@ -126,22 +126,20 @@ def span_probability(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
     *parameters, spans, member, continues = given
     found, places = torch.empty(len(spans), dtype=torch.float64), _array(spans)
     bounds = np.searchsorted(places[:, 0], np.arange(len(mask) + 1))
-    question = np.stack(_array(continues).nonzero()), _array(member), places, bounds, found.numpy(), 0.0, 0
+    question = np.stack(_array(continues).nonzero()), _array(member), places, bounds, found.numpy(), 0.0
     run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *question)
     return found
 
 
-def likely_spans(
-    emissions: Tensor, mask: Tensor, *given: Tensor, threshold: float = 0.0, longest: int | None = None
-) -> tuple[Any, Any]:
-    """All segments with a probability above 0 and of at least `threshold`, and of at most `longest` positions.
+def likely_spans(emissions: Tensor, mask: Tensor, *given: Tensor, threshold: float = 0.0) -> tuple[Any, Any]:
+    """All segments with a probability above 0 and of at least `threshold`.
 
     After the parameters, `members` (K, D) are the tags of each type, `continues` (D, D) the steps inside one segment.
     The result is (M, 4) of row, first position, last + 1 and type, sorted by row, last, type and first, and P (M,).
     """
     *parameters, members, continues = given
-    nothing, most = (np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)), max(1, mask.shape[1])
-    question = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold), longest or most
+    nothing = np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)
+    question = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold)
     found = run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *question)
     where, chances = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort(where.T[[1, 3, 2, 0]])

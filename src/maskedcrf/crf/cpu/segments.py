@@ -86,9 +86,8 @@ def _follow_segment(
 ) -> int:  # fmt: skip
     """Fill in P of each segment from `first` to before `beyond`, by its length - 1; how many there are.
 
-    Its `kind` is what `_tags_and_steps` says. A segment is no likelier than that one
-    of its type opens where it does, and that this one has gone on so far: where that is below `least`, or 0, the rest
-    is left out.
+    Its `kind` is what `_tags_and_steps` says. A segment is no likelier than that one of its type opens where it does,
+    and that this one has gone on so far: where that is below `least`, or 0, the rest is left out.
     """
     (opens, closes, goes_on), (tags, inner), whole = known, kind, inside[2]
     for t in range(first, beyond):
@@ -112,14 +111,13 @@ def _follow_segment(
 
 @compiled
 def sum_segments(
-    lattice: Any, pairs: Any, members: Any, spans: Any, bounds: Any, chance_of: Any, least: float, longest: int,
-    share: Any,
-) -> Any:  # fmt: skip
+    lattice: Any, pairs: Any, members: Any, spans: Any, bounds: Any, chance_of: Any, least: float, share: Any
+) -> Any:
     """P of the `spans` (N, 3) with their tags in `members` (N, D), each row's between its `bounds`, in `chance_of`.
 
-    If `bounds` is empty, the result is all segments of at most `longest` positions with a P of at least `least`, of
-    each type in `members` (K, D): row, first, last + 1 and type (M, 4), and P (M,). The `pairs` (2, L) are the steps
-    that continue a segment, in their order.
+    If `bounds` is empty, the result is all segments with a P of at least `least`, of each type in `members` (K, D):
+    row, first, last + 1 and type (M, 4), and P (M,). The `pairs` (2, L) are the steps that continue a segment, in
+    their order.
     """
     emissions, mask, transitions, start, end = lattice
     chunk, first_chunk, stride = share
@@ -157,8 +155,7 @@ def sum_segments(
                     continue
                 first = np.searchsorted(begins, at, side="right") - 1
                 n = at - begins[first]
-                beyond = min(counts[n], first + longest)
-                length = _follow_segment(begins, n, known, pairs, kind, first, beyond, least, inside, closed)
+                length = _follow_segment(begins, n, known, pairs, kind, first, counts[n], least, inside, closed)
                 while number + length > found.size:
                     where, found = np.concatenate((where, where)), np.concatenate((found, found))
                 for t in range(length):
