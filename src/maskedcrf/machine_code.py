@@ -81,7 +81,7 @@ compiled, as_written = _compile_with("reassoc"), _compile_with()
 
 
 class _Notice(event.Listener):
-    """Says once on stderr, which notebooks show, what a silent pause is spent on; code on disk makes no such event."""
+    """Explains a silent pause once, on stderr, which notebooks show; loading from disk makes no such event."""
 
     given = False
 
@@ -93,7 +93,7 @@ class _Notice(event.Listener):
             sys.stderr.flush()
 
     def on_end(self, event_: Any) -> None:
-        """Nothing to say."""
+        """Does nothing."""
 
 
 event.register("numba:compile", _Notice())

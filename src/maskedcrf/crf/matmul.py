@@ -208,7 +208,7 @@ def loss_and_gradients(
     mean: bool,
     flag: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Sequence[Tensor]]]:
-    """Sum or mean of the losses, the losses (B,), and what hands out the gradients times a number."""
+    """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it."""
     scores = LatticeScores(emissions, mask, transitions, start, end, excluded).exclude()
     losses, saved = forward(emissions, tags, *scores[1:])
     total = losses.mean() if mean else losses.sum()

@@ -1,4 +1,4 @@
-"""What callers give, checked at the door."""
+"""Checks of what callers give."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def at_least_one(value: object, name: str) -> None:
 
 
 def tensor(given: object, name: str) -> None:
-    """Arrays and lists are not taken for tensors, which say on which device they are."""
+    """Arrays and lists are refused, because only a tensor says which device it is on."""
     if not isinstance(given, Tensor):
         raise ShapeError(f"{name} must be a tensor, got {type(given).__name__}: write torch.as_tensor({name})")
 

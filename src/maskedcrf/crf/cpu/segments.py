@@ -147,14 +147,14 @@ def sum_segments(
                 chance_of[k] = closed[length - 1] if length == beyond - first else 0.0
         for k in range(0 if bounds.size else members.shape[0]):
             kind = _tags_and_steps(members[k], pairs, room)
+            first = 0
             for at in range(places.size):
-                opening = 0.0
+                first += at == begins[first + 1]
+                n, opening = at - begins[first], 0.0
                 for tag in kind[0]:
                     opening += opens[at, tag]
                 if opening < least or opening == 0.0:
                     continue
-                first = np.searchsorted(begins, at, side="right") - 1
-                n = at - begins[first]
                 length = _follow_segment(begins, n, known, pairs, kind, first, counts[n], least, inside, closed)
                 while number + length > found.size:
                     where, found = np.concatenate((where, where)), np.concatenate((found, found))

@@ -156,11 +156,10 @@ def loss_and_gradients(
     mean: bool,
     flag: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Gradients]]:
-    """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
+    """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
-    The emissions' gradient takes the place of the backward scan's masses, which nobody
-    needs afterwards; all but the last launch is done here. The sum or mean goes to `flag` as well, a float64 that may
-    lie in the host's own memory.
+    All but the last launch is done here. The emissions' gradient overwrites the backward scan's masses, so the function
+    may be called once. The sum or mean is also written to `flag`, a float64 that may lie in the host's memory.
     """
     losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
     gradients = Gradients(*map(_contiguous_like, (emissions, transitions, start, end)))
