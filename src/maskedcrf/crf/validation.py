@@ -13,7 +13,7 @@ from maskedcrf.errors import ConstraintError, MaskedCRFError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices
 
-_WHOLE = (int, np.integer)
+_WHOLE, _LISTED = (int, np.integer), (tuple, list)
 
 
 def one_of(value: str, name: str, choices: Any) -> None:
@@ -141,7 +141,7 @@ def spans(
 
 def _triple(span: Any, row: int) -> Any:
     """Start, end and type, which more may follow."""
-    whole = isinstance(span, tuple | list) and len(span) >= 3 and isinstance(span[0], _WHOLE)
+    whole = isinstance(span, _LISTED) and len(span) >= 3 and isinstance(span[0], _WHOLE)
     if whole and isinstance(span[1], _WHOLE):
         return span[:3]
     raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")
