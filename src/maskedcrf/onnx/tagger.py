@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedcrf.crf.segment_choice import require_threshold
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import Numbered, TextInput, next_buffer, number_parts, require_list_of_texts, to_sentence
@@ -25,6 +24,7 @@ from maskedcrf.onnx.file import Description, OnnxFileError
 from maskedcrf.onnx.graph_check import GraphError, Scores, check_graph, digest_rules, read_scores
 from maskedcrf.onnx.protobuf import DamagedError
 from maskedcrf.onnx.session import TRY_SECONDS, open_session, run_within
+from maskedcrf.segmentation.choice import require_threshold
 from maskedcrf.tagger.fixed_tags import FixedTags
 from maskedcrf.tagger.options import Decoding, NamedThreshold, PredictOptions, resolve_threshold
 from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text
