@@ -69,6 +69,11 @@ def weights(name: str, dtype: torch.dtype) -> Change:
     return change
 
 
+def strange_weight(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), "a\n\x1b]0;" + "b" * 1000: torch.ones(1)}, path)
+
+
 def many_tags(count: int) -> Change:
     tags = ["O", *(f"{prefix}-{kind}" for kind in range(count) for prefix in "BI")][:count]
     return lambda folder: edited(folder / "config.json", lambda saved: saved.update(tags=tags))
@@ -114,6 +119,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "whole numbers": (weights("linear.bias", torch.int64), "linear.bias holds numbers of type I64"),
     "truth values": (weights("linear.bias", torch.bool), "linear.bias holds numbers of type BOOL"),
     "complex numbers": (weights("linear.bias", torch.complex64), "linear.bias holds numbers of type C64"),
+    "a weight of a strange name": (strange_weight, r"safetensors: a\\n\\x1b\]0;b{90} is \(1,\) where"),
     "links in a circle": (circle, "a link that leads nowhere"),
 }
 

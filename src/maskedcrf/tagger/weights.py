@@ -58,7 +58,8 @@ def check_header(path: Path, found: Mapping[str, Entry], model: nn.Module) -> No
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != shapes.get(name):
             sides = [str(side.get(name, "nothing")) for side in (shapes, expected)]
-            raise ModelFolderError(f"{path}: {name} is {sides[0]} where the model of config.json has {sides[1]}")
+            shown = ascii(name)[1:-1][:100]  # of no model's own, perhaps
+            raise ModelFolderError(f"{path}: {shown} is {sides[0]} where the model of config.json has {sides[1]}")
     for name, tensor in model.state_dict().items():
         if _TYPES.get(found[name].kind) != _kind(tensor):
             raise ModelFolderError(
