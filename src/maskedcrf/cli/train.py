@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from maskedcrf.cli.options import DEVICE, MISFITS, OVERLAPS, AsJson, Misfit, Overlap, policies
+from maskedcrf.cli.terminal import PrintableFormatter, echo
 
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
@@ -148,6 +149,7 @@ def _log_lines() -> Iterator[None]:
         yield
         return
     logger, handler = logging.getLogger("maskedcrf"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter())
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO if is_main_process() else logging.ERROR)
@@ -196,7 +198,7 @@ def _show(tagger: Tagger, output: str) -> None:
         print(f"{name}: F1 {both}, illegal {part['illegal']:.2f} %")
     threshold = "" if tagger.decoding == "path" else f", threshold {tagger.segment_threshold:.2f}"
     print(f"decoding by {tagger.decoding}{threshold}")
-    print(f"saved to {output}; try: maskedcrf predict {output} FILE")
+    echo(f"saved to {output}; try: maskedcrf predict {output} FILE")
 
 
 def _show_seeds(summary: dict[str, Any]) -> None:
