@@ -240,12 +240,14 @@ HEADER = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A line for each corpus and model, a mean where several seeds were run."""
+    """A line for each corpus, model and size of the training, a mean where several seeds were run."""
     lines = [HEADER]
     for name, info in CORPORA.items():
-        for model in sorted({row["model"] for row in rows if row["corpus"] == name}, key=lambda each: each != "words"):
-            own = [row for row in rows if (row["corpus"], row["model"]) == (name, model)]
-            lines.append(_line(info.title, own))
+        alike: dict[tuple[bool, str, int, int], list[Row]] = {}
+        for row in (row for row in rows if row["corpus"] == name):
+            key = row["model"] != "words", row["model"], row["train"], row["epochs"]
+            alike.setdefault(key, []).append(row)
+        lines += [_line(info.title, own) for _, own in sorted(alike.items(), key=lambda each: each[0])]
     return "\n".join(lines)
 
 

@@ -159,7 +159,8 @@ def tagger_of(corpus: Corpus, head: Head, folder: Path) -> Tagger:
     """The model of the folder, trained first if it is not there."""
     if not folder.exists():
         training = Training(corpus.name, head, None if head == "softmax" else 0.01, 1)
-        settings: dict[str, Any] = training.settings()
+        reading = {"file_scheme": corpus.scheme, "illegal_gold": corpus.gold}
+        settings: dict[str, Any] = {**training.settings(), **reading}
         Tagger.train(list(corpus.train), list(corpus.dev), output=folder, progress=False, **settings)
     return Tagger.load(folder, device="cpu")
 

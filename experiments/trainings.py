@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Head = Literal["softmax", "crf", "mcrf"]
+Encoder = Literal["lstm1", "lstm1-words", "uer", "uer-decay-0.4", "uer-decay-1", "defaults"]
 HEADS: dict[Head, dict[str, str]] = {
     "softmax": {"head": "softmax", "mask": "off"},
     "crf": {"head": "crf", "mask": "off"},
@@ -66,9 +67,11 @@ CORPORA: dict[str, Corpus] = {
     "conll2000": Corpus("CoNLL2000", epochs=15, sentences=2000, characters=30),
 }
 LSTM = {"words": 100, "lstm_layers": 1, "lstm_hidden": 100}
-PRETRAINED = "uer"
+PRETRAINED: Encoder = "uer"
 LAYER_DECAYS = {"uer-decay-0.4": 0.4, PRETRAINED: 2 / 3, "uer-decay-1": 1.0}
 """Each layer below the top one has this times the rate of the layer above it."""
+BARE: Encoder = "defaults"
+"""No encoder of the trial: what a user gets who gives data and no setting."""
 UER = "{folder}/uer-zh-L2-H512"
 """`{folder}` is where pretrained encoders lie."""
 
@@ -82,7 +85,7 @@ class Training:
     crf_rate: float | None
     """None of a softmax head."""
     seed: int
-    encoder: Literal["lstm1", "lstm1-words", "uer", "uer-decay-0.4", "uer-decay-1"] = "lstm1"
+    encoder: Encoder = "lstm1"
 
     @property
     def name(self) -> str:
@@ -98,7 +101,10 @@ class Training:
         """What the training is told, files and folders aside."""
         corpus = CORPORA[self.corpus]
         optim: dict[str, float] = {} if self.crf_rate is None else {"crf_rate": self.crf_rate}
-        common = {"scheme": "BIO", "output_scheme": "BIO", **HEADS[self.head], "seed": self.seed, "batch_sentences": 32}
+        scheme = {"scheme": "BIO", "output_scheme": "BIO", **HEADS[self.head], "seed": self.seed}
+        if self.encoder == BARE:
+            return scheme
+        common = {**scheme, "batch_sentences": 32}
         if self.encoder in LAYER_DECAYS:
             rates = {"encoder_rate": 1e-4, "layer_decay": LAYER_DECAYS[self.encoder], "head_rate": 1e-3}
             return {**common, "epochs": 10, "encoder": {"transformer": UER}, "optim": {**rates, **optim}}
@@ -107,7 +113,7 @@ class Training:
         return {**common, "epochs": corpus.epochs, "encoder": encoder, "optim": {"head_rate": 2e-3, **optim}}
 
 
-def trainings_of(corpora: Sequence[str], seeds: Sequence[int], encoder: Any = "lstm1") -> Iterator[Training]:
+def trainings_of(corpora: Sequence[str], seeds: Sequence[int], encoder: Encoder = "lstm1") -> Iterator[Training]:
     """Every head at every rate: one seed of each corpus before the next seed of any."""
     for seed in seeds:
         for corpus in corpora:
@@ -124,6 +130,7 @@ GROUPS: dict[str, tuple[Training, ...]] = {
     "words": tuple(
         Training(corpus, "mcrf", 1e-2, seed, "lstm1-words") for seed in (1, 2, 3) for corpus in ("atis", *LARGE)
     ),
+    "defaults": tuple(Training(corpus, "mcrf", 1e-2, seed, BARE) for seed in (1, 2, 3) for corpus in CORPORA),
     "transformer": tuple(trainings_of(("weibo",), (1, 2, 3), PRETRAINED)),
     "layers": tuple(
         Training("weibo", "mcrf", 1e-2, seed, encoder)

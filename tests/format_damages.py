@@ -85,7 +85,7 @@ OWN: dict[str, list[tuple[Damage, str]]] = {
         row(1, '"end_offset": 7', '"end_offset": 7.5', "two whole numbers"),
         row(1, '"end_offset": 7', '"end": 7', "two whole numbers"),
         row(1, '{"id": 1, "label": "PER"', '{"id": 1, "label": ""', "needs a name as its label"),
-        row(1, '"entities": [', '"entities": [3, ', "entities[0] must be an object"),
+        row(1, '"entities": [', '"entities": [3, ', "a label is [start, end, label]"),
         row(1, '"start_offset": 0', '"start_offset": -1', "leaves the text"),
         row(1, '"id": 11', '"id": ', "not JSON"),
     ],
@@ -141,8 +141,8 @@ OWN: dict[str, list[tuple[Damage, str]]] = {
     ],
     "CSV": [
         CARRIAGE_RETURN,
-        row(1, "Sentence #,Word,POS,Tag", "Sentence #,POS,Tag", "the header names no word"),
-        row(1, "Sentence #,Word,POS,Tag", "Word,POS,Tag", "the header names no word"),
+        row(1, "Sentence #,Word,POS,Tag", "Sentence #,POS,Tag", "the header must name a word"),
+        row(1, "Sentence #,Word,POS,Tag", "Word,POS,Tag", "the header must name a word"),
         row(1, "Sentence #,Word,POS,Tag", "Sentence #,Word,POS,Kind", "no column of tags"),
         row(3, ",Lee,NNP,I-PER", ",Lee,I-PER", "3 cells where the header has 4"),
         row(3, ",Lee,NNP,I-PER", ",,NNP,I-PER", "no word here"),
@@ -154,8 +154,8 @@ OWN: dict[str, list[tuple[Damage, str]]] = {
 """What only one format can suffer: what is done to its text, and what is said."""
 OWN["TSV"] = [
     CARRIAGE_RETURN,
-    row(1, "sentence_id\ttoken\tner_tag", "token\tner_tag", "the header names no word and no sentence"),
-    row(1, "sentence_id\ttoken\tner_tag", "sentence_id\tner_tag", "the header names no word"),
+    row(1, "sentence_id\ttoken\tner_tag", "token\tner_tag", "the header must name a word and a sentence"),
+    row(1, "sentence_id\ttoken\tner_tag", "sentence_id\tner_tag", "the header must name a word"),
     row(1, "ner_tag", "kind", "no column of tags"),
     row(3, "0\tLee\tI-PER", "0\tLee\tI-PER\tx", "4 cells where the header has 3"),
     row(3, "0\tLee\tI-PER", "0\tLee I-PER", "2 cells where the header has 3"),

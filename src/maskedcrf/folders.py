@@ -43,9 +43,9 @@ def atomic_folder(given: Path) -> Iterator[Path]:
         aside, lock = _new_aside(target)
         yield aside
         for path in [*aside.rglob("*"), aside]:
-            _flush(path)
+            flush(path)
         _put_in_place(aside, target)
-        _flush(target.parent)
+        flush(target.parent)
     except OSError as error:
         reason = error.strerror or str(error)
         kept = "what was there before is untouched" if target.exists() else "nothing was left half-written"
@@ -148,7 +148,8 @@ def _replace_in_two_steps(aside: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Have a file, or the names in a folder, reach the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -90,6 +90,10 @@ def test_two_models_are_compared(model, other, gold, capsys, tmp_path):
     assert found["comparison"]["difference"] == pytest.approx(f1[1] - f1[0])
     assert 0 < found["comparison"]["p_value"] <= 1
     assert "The two models" in (tmp_path / "p.html").read_text()
+    assert "model&#x27;s F1 is " in (tmp_path / "p.html").read_text()
+    _, out, err = run(capsys, "inspect", model, gold, other, "-o", tmp_path / "p.html")
+    assert "\nthe second model's F1 is " in out
+    assert "|decoding:segments,segments|" in err
 
 
 def test_a_file_of_no_known_format_is_read_as_the_one_that_is_named(model, capsys, tmp_path):

@@ -107,7 +107,7 @@ def test_who_types_is_answered_line_by_line(model):
             while answer not in seen:
                 seen += terminal.read(1000)
         terminal.write(b"\x04")
-        assert process.wait(60) == 0
+        assert process.wait(100) == 0
 
 
 def test_json_lines_keep_their_text_and_offsets(model, capsys, tmp_path):

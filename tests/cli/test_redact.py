@@ -87,6 +87,30 @@ def test_text_keeps_its_bytes(model, tmp_path, capsys):
     assert capsys.readouterr().out.encode() == (tmp_path / "out.txt").read_bytes()
 
 
+@pytest.mark.parametrize("splitter", ["line", "blank_line", "none"])
+def test_a_text_file_is_cut_into_sentences_as_the_text_itself(model, tmp_path, splitter):
+    tagger = Tagger.load(model)
+    tagger.tokenizer = tagger.tokenizer.with_sentences(splitter)
+    tagger.save(tmp_path / "model")
+    text = "\ufeff\n\nann flew to new\r\nyork with bob\nlee .\n \t\neve left\racme .\n\n\nbob\nleft"
+    (tmp_path / "in.txt").write_bytes(text.encode())
+    command = ["redact", str(tmp_path / "model"), str(tmp_path / "in.txt"), "-o", str(tmp_path / "out.txt")]
+    assert main([*command, "--threshold", "0.3", "--replace", "name"]) == 0
+    whole = tagger.redact(text[1:], threshold=0.3, replace="name").text
+    assert (tmp_path / "out.txt").read_bytes().decode() == "\ufeff" + whole
+
+
+def test_a_text_without_an_end_of_a_sentence_is_refused_before_it_fills_the_memory(model, tmp_path, capsys):
+    tagger = Tagger.load(model)
+    tagger.tokenizer = tagger.tokenizer.with_sentences("blank_line")
+    tagger.save(tmp_path / "model")
+    (tmp_path / "in.txt").write_text("ann left\n" * 300_000)
+    command = ["redact", str(tmp_path / "model"), str(tmp_path / "in.txt"), "-o", str(tmp_path / "out.txt")]
+    assert main([*command, "--threshold", "0.3"]) == 2
+    assert "in.txt:233017: no end of a sentence in 2,097,153 characters" in capsys.readouterr().err
+    assert not (tmp_path / "out.txt").exists()
+
+
 def test_blanks_are_as_long_as_what_they_hide(model, tmp_path):
     (tmp_path / "in.txt").write_bytes(TEXT.encode())
     assert main(["redact", model, str(tmp_path / "in.txt"), "-o", str(tmp_path / "out"), "--replace", "blank"]) == 0
@@ -148,6 +172,13 @@ def test_columns_keep_all_but_their_tokens(model, tmp_path, separator):
         ("7", 0, 2),
         ("12", 0, 1),
     ]
+
+
+def test_columns_keep_their_byte_order_mark(model, tmp_path):
+    (tmp_path / "in.conll").write_bytes(b"\xef\xbb\xbfann B-PER\r\nleft O\r\n")
+    command = ["redact", model, str(tmp_path / "in.conll"), "-o", str(tmp_path / "out"), "--threshold", "0.4"]
+    assert main(command) == 0
+    assert (tmp_path / "out").read_bytes() == b"\xef\xbb\xbf[PER] B-PER\r\nleft O\r\n"
 
 
 def test_columns_come_from_standard_input_and_other_columns_too(model, capsys, monkeypatch):

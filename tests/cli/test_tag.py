@@ -16,8 +16,8 @@ from maskedcrf.bulk.run import Progress
 from maskedcrf.cli import main
 from maskedcrf.cli.tag import _show_progress as show_progress
 from maskedcrf.cli.tag import _summary as summary
-from maskedcrf.crf.machine_code import NOTICE, cache_folder
 from maskedcrf.files import SUFFIXES
+from maskedcrf.machine_code import NOTICE, cache_folder
 
 ray = pytest.importorskip("ray")
 pytest.importorskip("pyarrow")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from service_helpers import build_tagger
 
 from maskedcrf.cli import main
-from maskedcrf.cli.terminal import printable, printable_warnings
+from maskedcrf.cli.terminal import printable, printable_messages
 
 TITLE = "\x1b]0;owned\x07"
 SHOWN = "\\x1b]0;owned\\x07"
@@ -89,8 +90,27 @@ def test_an_error_shows_what_it_names(tmp_path: Path, capsys: pytest.CaptureFixt
     assert f"no{SHOWN}file.conll" in message
 
 
-def test_a_warning_is_made_printable_while_a_command_runs() -> None:
-    plain = warnings.formatwarning
-    with printable_warnings():
+def test_warnings_and_log_lines_are_made_printable_while_a_command_runs() -> None:
+    plain, fallback = warnings.formatwarning, logging.lastResort
+    assert fallback is not None
+    record = logging.makeLogRecord({"msg": "tag %s", "args": (TITLE,)})
+    with printable_messages():
         assert SHOWN in warnings.formatwarning(f"tag {TITLE}", UserWarning, "file.py", 1)
+        assert fallback.format(record) == f"tag {SHOWN}"
     assert warnings.formatwarning is plain
+    assert fallback.format(record) == f"tag {TITLE}"
+
+
+def test_what_training_says_of_files_and_tags_is_shown(
+    tagged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_terminal(monkeypatch)
+    dev = tmp_path / "dev.conll"
+    dev.write_text(f"Ann B-X{TITLE}\n")
+    model = tmp_path / f"model{TITLE}"
+    files = ["--train", str(tagged), "--dev", str(dev), "--output", str(model)]
+    assert main(["train", *files, "--illegal-gold", "repair", "--epochs", "1"]) == 0
+    captured = capsys.readouterr()
+    assert f"types that train lacks (X{SHOWN})" in captured.err
+    assert f"saved to {tmp_path / 'model'}{SHOWN}" in captured.out
+    assert "\x1b]" not in captured.out + captured.err

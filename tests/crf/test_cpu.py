@@ -368,14 +368,18 @@ def test_it_runs_where_processes_cannot_fork() -> None:
 
 
 def test_a_forked_child_has_threads_of_its_own() -> None:
+    """The parent forks while one of its threads hands out work, and so holds the lock of its pool."""
     code = """
-import os, torch
-from maskedcrf.crf import cpu
+import os, signal, torch
+from maskedcrf.crf import cpu, row_threads
 torch.set_num_threads(2)
 given = (torch.zeros(64, 256, 9), torch.ones(64, 256, dtype=torch.bool), torch.zeros(9, 9), *torch.zeros(2, 9))
 cpu.viterbi(*given)
+lock = row_threads._pool()._shutdown_lock
+lock.acquire()
 child = os.fork()
 if child == 0:
+    signal.alarm(120)
     cpu.viterbi(*given)
     os._exit(0)
 print(os.waitpid(child, 0)[1])

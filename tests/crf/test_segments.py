@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from oracle import Lattice, runs
 
 from maskedcrf import Constraints, MaskedCRF, MaskedCRFError
-from maskedcrf.crf.segment_choice import UNITS
+from maskedcrf.segmentation.choice import UNITS
 from maskedcrf.tags.scheme import SCHEMES
 
 FEW = settings(max_examples=25)

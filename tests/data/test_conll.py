@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maskedcrf.cli.streams import chunks
 from maskedcrf.data.formats import conll
-from maskedcrf.data.formats.conll import DocumentMark, read_conll, read_many, write_conll
+from maskedcrf.data.formats.conll import DocumentMark, read_conll, write_conll
 from maskedcrf.data.sentence import Sentence, in_chunks
 from maskedcrf.errors import DataError
 
@@ -62,7 +63,7 @@ def test_gzip_is_seen_by_its_bytes_and_standard_input_by_its_name(file, monkeypa
 
 def test_several_files_are_read_in_order_each_with_its_own_columns(file):
     paths = [file("a O\n", "1"), file("b X\tO\n", "2")]
-    assert [(each.tokens, each.file, each.line) for each in read_many(paths)] == [
+    assert [(each.tokens, each.file, each.line) for chunk in chunks(paths, comment=None) for each in chunk] == [
         (("a",), str(paths[0]), 1),
         (("b",), str(paths[1]), 1),
     ]

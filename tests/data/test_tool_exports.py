@@ -140,3 +140,119 @@ def test_a_bracket_of_coreference_is_no_tag(tmp_path: Path) -> None:
     path = write(tmp_path / "a.conllu", "1\tAnn\tAnn\tPROPN\tNNP\t_\t0\troot\t_\tEntity=(person-1)\n")
     with pytest.raises(DataError, match=r"a\.conllu:1: '\(person-1\)' is a bracket of coreference and no tag"):
         list(read_sentences(path))
+
+
+def label_studio(*results: dict[str, Any], text: str, **annotation: Any) -> str:
+    annotations = [{"result": list(results), "was_cancelled": False, "ground_truth": False, **annotation}]
+    return json.dumps([{"id": 1, "annotations": annotations, "predictions": [], "data": {"text": text}}])
+
+
+def region(start: int, end: int, mention: str, *labels: str, name: str = "label") -> dict[str, Any]:
+    value = {"start": start, "end": end, "text": mention, "labels": list(labels)}
+    return {"value": value, "id": "a", "from_name": name, "to_name": "text", "type": "labels"}
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "mention"),
+    [
+        ("💩💩 Ann", 3, "Ann"),  # code points
+        ("💩💩 Ann", 5, "Ann"),  # UTF-16, past the end of the text as code points
+        ("Hi.\r\nAnn left", 5, "Ann"),
+        ("Hi.\r\nAnn left", 4, "Ann"),  # a browser's \r\n is one
+        ("💩\r\nAnn", 3, "Ann"),  # both
+        ("Dr\nAnn left", 0, "Dr\\nAnn"),  # the tool writes a line end so
+    ],
+)
+def test_label_studio_counts_as_the_mention_shows(tmp_path: Path, text: str, start: int, mention: str) -> None:
+    export = label_studio(region(start, start + len(mention.replace("\\n", "\n")), mention, "PER"), text=text)
+    [sentence] = read_sentences(write(tmp_path / "a.json", export), sentences="none")
+    assert sentence.tags is not None
+    found = [token for token, tag in zip(sentence.tokens, sentence.tags, strict=True) if tag != "O"]
+    assert found == mention.replace("\\n", " ").split()
+
+
+def test_what_is_said_beside_labels_is_passed_over_and_skipped_work_left_out(tmp_path: Path) -> None:
+    choice = {"value": {"start": 0, "end": 3, "text": "Ann", "choices": ["sure"]}, "id": "a", "type": "choices"}
+    remark = {"value": {"start": 0, "end": 3, "text": ["a", "b"]}, "id": "a", "type": "textarea"}
+    link = {"from_id": "a", "to_id": "b", "type": "relation", "labels": ["knows"]}
+    export = label_studio(region(0, 3, "Ann", "PER"), choice, remark, link, text="Ann left")
+    path = write(tmp_path / "a.json", export)
+    assert next(read_sentences(path)).tags == ("B-PER", "O")
+    assert not list(read_sentences(write(path, label_studio(region(0, 3, "Ann", "PER"), text="Ann", skipped=True))))
+    minimal = {
+        "text": "Ann left",
+        "annotation_id": 1,
+        "topics": ["news"],
+        "remark": ["a", "b"],
+        "how": [choice["value"]],
+    }
+    label = [region(0, 3, "Ann", "PER")["value"]]
+    write(path, json.dumps([{**minimal, "id": 1}, {**minimal, "id": 2, "label": label}]))
+    assert [each.tags for each in read_sentences(path)] == [("O", "O"), ("B-PER", "O")]
+
+
+def test_of_several_groups_of_labels_one_is_named(tmp_path: Path) -> None:
+    both = region(0, 3, "Ann", "PER"), region(0, 8, "Ann left", "S", name="part")
+    path = write(tmp_path / "a.json", label_studio(*both, text="Ann left"))
+    assert next(read_sentences(path, entity_column="part")).tags == ("B-S", "I-S")
+    groups = {name: [each["value"]] for name, each in zip(("label", "part"), both, strict=True)}
+    write(path, json.dumps([{"text": "Ann left", "annotation_id": 1, "id": 1, **groups}]))
+    assert next(read_sentences(path, entity_column="label")).tags == ("B-PER", "O")
+    with pytest.raises(DataError, match=r"several fields hold labels \(label, part\); name one with entity_column"):
+        list(read_sentences(path))
+
+
+def test_a_long_first_text_hides_no_tool(tmp_path: Path) -> None:
+    text, spans = "Ann left. " * 40_000, [{"start": 0, "end": 3, "label": "PER"}]
+    value = [{"text": text, "id": 1, "label": [region(0, 3, "Ann", "PER")["value"]], "annotation_id": 1}]
+    assert find_format(write(tmp_path / "a.json", json.dumps(value))) == "labelstudio"
+    path = write_json(tmp_path / "a.jsonl", {"text": text, "spans": spans, "answer": "reject"})
+    with pytest.raises(DataError, match=r"a\.jsonl:1: a line of prodigy's.*--input-format prodigy"):
+        list(read_sentences(path))
+    write_json(path, {"text": text, "label": [[0, 3, "PER"]]})
+    with pytest.raises(DataError, match=r"a\.jsonl:1: a line of doccano's.*--input-format doccano"):
+        list(read_sentences(path))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": 1, "data": "Ann left", "label": [[0, 3, "PER"]]},
+        {"doc_id": 1, "text": "Ann left", "entities": [[0, 3, "PER"]], "username": "admin"},
+        {"text": "Ann left", "entities": [{"start": 0, "end": 3, "label": "PER"}]},
+        {"text": "Ann left", "spans": [{"start": 0, "end": 3, "label": "PER"}], "meta": {"labels": ["news"]}},
+        {"tokens": ["Ann", "left"], "tags": ["B-PER", "O"], "labels": ["news"], "text": "Ann left"},
+    ],
+)
+def test_labels_are_found_under_the_names_of_every_version_and_not_in_meta(tmp_path: Path, record: Any) -> None:
+    path = write_json(tmp_path / "a.jsonl", record)
+    assert next(read_sentences(path)).tags == ("B-PER", "O")
+    assert next(read_sentences(path, tag_column=None)).tokens == ("Ann", "left")
+
+
+def test_two_annotators_of_prodigy_must_agree(tmp_path: Path) -> None:
+    mine = {"text": "Ann left", "spans": [{"start": 0, "end": 3, "label": "PER"}], "answer": "accept"}
+    report = ReadReport()
+    path = write_json(tmp_path / "a.jsonl", {**mine, "_session_id": "a"}, {**mine, "_session_id": "b"})
+    assert len(list(read_sentences(path, report=report))) == 1
+    assert report.counts == {"repeated examples left out": 1}
+    write_json(path, mine, {**mine, "spans": []})
+    with pytest.raises(DataError, match=r"a\.jsonl:2: this text stood before with other spans"):
+        list(read_sentences(path))
+
+
+def test_a_header_is_no_token_and_an_archive_no_text(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "token\tlabel\nAnn\tB-PER\nleft\tO\n\nBo\tB-PER\n")
+    with pytest.raises(DataError, match=r"a\.tsv:1: the header must name a word and a sentence column.*take it out"):
+        list(read_sentences(path, tag_column=None))
+    (tmp_path / "all.zip").write_bytes(b"PK\3\4")
+    with pytest.raises(DataError, match=r"all\.zip: a zip archive; unpack it"):
+        find_format(tmp_path / "all.zip")
+    write(path, "No names in here .\n" * 30)
+    assert find_format(path.rename(tmp_path / "a.txt")) == "text"
+
+
+def test_a_sentence_of_webanno_may_begin_with_blanks(tmp_path: Path) -> None:
+    head = "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Mine|kind|note\n\n\n"
+    path = write(tmp_path / "a.tsv", head + "#Text=  Ann left\n1-1\t9-12\tAnn\tPER\t_\t\n1-2\t13-17\tleft\t_\t_\t\n")
+    assert next(read_sentences(path, entity_column="kind")).tags == ("B-PER", "O")

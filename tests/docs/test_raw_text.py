@@ -28,10 +28,13 @@ def test_a_line_has_the_means_of_its_seeds() -> None:
     rows = [
         {**about, "f1": {"given": 90.0, "raw": 89.0, **f1}, "finer": {"given": 80.0, "raw": 79.96}},
         {**about, "f1": {"given": 92.0, "raw": 92.0, **f1}},
+        {**about, "train": 1500, "f1": {"given": 70.0, "raw": 69.0, **f1}},
     ]
     assert raw_text.table(rows).splitlines()[2:] == [
+        "| ATIS, 1,500 sentences: words and LSTM (6 epochs, 1 seed) | 70.0 | 69.0 (`learned`) | 1.0 "
+        "| 50.0 | 50.0 | 50.0 | - |",
         "| ATIS, 4,478 sentences: words and LSTM (6 epochs, 2 seeds) | 91.0 | 90.5 (`learned`) | 0.5 "
-        "| 50.0 | 50.0 | 50.0 | 80.0, 80.0 |"
+        "| 50.0 | 50.0 | 50.0 | 80.0, 80.0 |",
     ]
 
 

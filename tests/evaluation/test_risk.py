@@ -15,6 +15,7 @@ from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.evaluation.risk import (
     binomial_below,
     confident_threshold,
+    expected_loss_at_most,
     expected_threshold,
     interval,
     p_value,
@@ -103,6 +104,15 @@ def test_an_interval_holds_the_mean_and_narrows_with_the_sample(mean: float, siz
     closer = interval(mean, 100 * size)
     assert closer[0] >= low
     assert closer[1] <= high
+
+
+@pytest.mark.parametrize(("size", "alpha"), [(99, "1/100"), (500, "1/100"), (150, "1/20"), (40, "1/10")])
+def test_one_sample_rarely_loses_more_than_is_said_of_it(size: int, alpha: str) -> None:
+    """Units of one item with even scores: the threshold is the k-th lowest of them, and so is what it loses."""
+    k = int(Fraction(alpha) * (size + 1))
+    most = Fraction(expected_loss_at_most(sample_of([[0.5]] * size), float(Fraction(alpha))))
+    above = sum(math.comb(size, lower) * most**lower * (1 - most) ** (size - lower) for lower in range(k))
+    assert 0.001 < above <= 0.025
 
 
 def test_with_no_loss_the_interval_ends_where_chance_would_have_shown_some() -> None:

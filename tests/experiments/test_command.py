@@ -74,7 +74,7 @@ from experiments.run import prepare_worker
 if __name__ == "__main__":
     with workers(1, prepare_worker) as pool:
         pool.submit(time.time).result()
-        waiting = pool.submit(time.sleep, 60)
+        waiting = pool.submit(time.sleep, 3600)
         print("begun", flush=True)
         waiting.result()
 """
@@ -88,4 +88,4 @@ def test_workers_end_when_the_command_is_killed(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
         process.kill()
-        process.communicate(timeout=20)  # its end comes when the last process that could write has ended
+        process.communicate(timeout=300)  # its end comes when the last process that could write has ended

@@ -10,7 +10,7 @@ from small_corpus import corpus
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.inspection.collect import Collector
 from maskedcrf.inspection.comparison import inspect_pair
-from maskedcrf.inspection.page import page
+from maskedcrf.inspection.page import difference_line, page
 from maskedcrf.inspection.reading import read_sentences
 from maskedcrf.tags.scheme import Scheme
 
@@ -68,7 +68,18 @@ def test_a_second_model_has_its_sections(vague, able):
     assert "The two models" in headings
     assert "Where the second model has fewer errors" in headings
     gain = comparison.test(found.counts)
-    assert f"{gain.difference:+.2f} points" in text
+    assert gain.difference > 0
+    assert f"F1 is {gain.difference:.2f} points higher than the first" in text
+
+
+def test_a_difference_that_chance_never_makes_is_not_told_as_impossible(vague, able):
+    found, comparison = inspect_pair(able, vague, TEST, gold_scheme=BIO)
+    test = comparison.test(found.counts)
+    assert (test.difference < 0, f"{test.p_value:.3f}") == (True, "0.000")
+    expected = f"{-test.difference:.2f} points lower than the first's; by chance a difference as large comes with "
+    assert f"{expected}probability less than 0.001" in difference_line(found, comparison)
+    same = difference_line(*inspect_pair(able, able, TEST, gold_scheme=BIO))
+    assert "the same as the first's; by chance a difference as large comes with probability 1.000" in same
 
 
 def test_text_of_strangers_is_shown_and_never_obeyed(vague):

@@ -165,6 +165,84 @@ def test_what_no_export_of_ours_has_is_refused_in_one_line(exported: Path, tmp_p
     assert "\n" not in str(refused.value)
 
 
+def varint(number: int) -> bytes:
+    rest = number >> 7
+    return bytes([number & 127 | 128]) + varint(rest) if rest else bytes([number])
+
+
+def part(number: int, content: bytes, *, key: int = 0) -> bytes:
+    """A field of a protobuf message; of a key beyond 32 bits libraries read the lower ones."""
+    return varint(key | number << 3 | 2) + varint(len(content)) + content
+
+
+def four_bytes(number: int, content: bytes) -> bytes:
+    """A field of fixed width, which libraries skip where the format has a text."""
+    return varint(number << 3 | 5) + content
+
+
+def free_steps(exported: Path) -> bytes:
+    """The weights of the CRF's steps, with every step legal."""
+    (tensor,) = [one for one in onnx.load(exported).graph.initializer if one.name == "crf.steps"]
+    steps = NUMPY.to_array(tensor).copy()
+    inner = steps[:-1, :-1]
+    inner[np.isneginf(inner)] = 50.0
+    return bytes(NUMPY.from_array(steps, "crf.steps").SerializeToString())
+
+
+def sparse(steps: bytes) -> bytes:
+    """The same as a sparse tensor of one value."""
+    named = onnx.TensorProto(name="crf.steps", data_type=11, dims=[1], raw_data=bytes(8))
+    place = onnx.TensorProto(data_type=7, dims=[1], raw_data=bytes(8))
+    dims = onnx.TensorProto.FromString(steps).dims
+    return bytes(onnx.SparseTensorProto(values=named, indices=place, dims=dims).SerializeToString())
+
+
+RANDOM = onnx.helper.make_node("RandomNormal", [], ["new"], shape=[1 << 20]).SerializeToString()
+SHAPELESS = onnx.TensorProto(name="none", data_type=1, dims=[0, 1 << 62]).SerializeToString()
+AMBIGUOUS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "a weight twice": (lambda steps: part(5, steps), "two weights 'crf.steps'"),
+    "a weight of two names": (lambda steps: part(5, steps + four_bytes(8, b"none")), "not an ONNX file"),
+    "a weight behind a long key": (lambda steps: part(5, steps, key=1 << 32), "not an ONNX file"),
+    "a weight whose name is a number": (lambda steps: part(5, steps + varint(8 << 3) + varint(1 << 40)), "not an ONNX"),
+    "a weight whose values are a number": (lambda steps: part(5, varint(9 << 3) + varint(4)), "not an ONNX file"),
+    "sparse weights": (lambda steps: part(15, sparse(steps)), "sparse weights"),
+    "weights of no shape": (lambda steps: part(5, SHAPELESS), "'none' have a shape that no array has"),
+    "an operator of two names": (lambda steps: part(1, RANDOM + four_bytes(4, b"Relu")), "not an ONNX file"),
+    "an input that is none": (lambda steps: part(1, RANDOM + four_bytes(1, b"mask")), "not an ONNX file"),
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_what_two_libraries_could_read_in_two_ways_is_refused(exported: Path, tmp_path: Path, name: str) -> None:
+    make, message = AMBIGUOUS[name]
+    made = onnx.load(exported)
+    graph = make(free_steps(exported)) + made.graph.SerializeToString()
+    made.ClearField("graph")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString() + part(7, graph))
+    with pytest.raises(OnnxFileError, match=message) as refused:
+        OnnxTagger.load(path)
+    assert str(refused.value).startswith(f"{path}: ")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_has_one_graph(exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(exported.read_bytes() + part(7, part(5, free_steps(exported))))
+    with pytest.raises(OnnxFileError, match="no graph, or several"):
+        OnnxTagger.load(path)
+    with pytest.raises(OnnxFileError, match="no graph, or several"):
+        OnnxTagger.load(changed(exported, path, lambda made: made.ClearField("graph")))
+
+
+def test_bytes_that_begin_as_onnxruntimes_own_format_are_read_as_onnx(exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    producer = b"ORTM" + b" " * (1 << 14)  # so long that the field begins with four bytes
+    path.write_bytes(part(2, producer) + exported.read_bytes())
+    assert path.read_bytes()[4:8] == b"ORTM"
+    assert OnnxTagger.load(path).predict([["The"]]) == OnnxTagger.load(exported).predict([["The"]])
+
+
 def test_a_file_that_the_user_trusts_may_have_any_operator(exported: Path, tmp_path: Path) -> None:
     path = changed(exported, tmp_path / "model.onnx", node("HardSwish", ["emissions"]))
     made = onnx.load(path)

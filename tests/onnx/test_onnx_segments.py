@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from lattice_strategies import Case, cases
 from numpy.testing import assert_allclose
-from onnx_models import KINDS, random_tagger, sentences
+from onnx_models import random_tagger, sentences
 from oracle import Lattice, runs
 
 from maskedcrf.cli import main
@@ -25,6 +25,8 @@ pytest.importorskip("onnxruntime")
 
 TRIED = sentences(range(1, 40))
 SEGMENTS: Any = {"decoding": "segments"}
+KINDS = ["words", "roberta"]
+"""An LSTM over words, and a transformer with both; that each encoder's scores are its own, other tests show."""
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +41,15 @@ def taggers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tagger]:
 
 
 @pytest.fixture(scope="module")
-def pairs(taggers: dict[str, Tagger], tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Tagger, OnnxTagger]]:
-    """Each tagger, and what its file loads to."""
+def files(taggers: dict[str, Tagger], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The file of each tagger."""
     folder = tmp_path_factory.mktemp("files")
-    files = {kind: export(tagger, folder / f"{kind}.onnx") for kind, tagger in taggers.items()}
+    return {kind: export(tagger, folder / f"{kind}.onnx") for kind, tagger in taggers.items()}
+
+
+@pytest.fixture(scope="module")
+def pairs(taggers: dict[str, Tagger], files: dict[str, Path]) -> dict[str, tuple[Tagger, OnnxTagger]]:
+    """Each tagger, and what its file loads to."""
     return {kind: (taggers[kind], OnnxTagger.load(path, threads=1)) for kind, path in files.items()}
 
 
@@ -113,16 +120,14 @@ def test_the_file_keeps_the_taggers_own_decoding(taggers: dict[str, Tagger], tmp
 
 
 def test_the_command_line_overrides_the_file(
-    pairs: dict[str, tuple[Tagger, OnnxTagger]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    taggers: dict[str, Tagger], files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tagger, _ = pairs["words"]
-    export(tagger, tmp_path / "model.onnx")
     (tmp_path / "in.txt").write_text("the cat sat on the mat\nZug 1996\n")
-    command = ["predict", str(tmp_path / "model.onnx"), str(tmp_path / "in.txt"), "--decoding", "segments"]
+    command = ["predict", str(files["words"]), str(tmp_path / "in.txt"), "--decoding", "segments"]
     assert main([*command, "--segment-threshold", "0.15"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
     texts = ["the cat sat on the mat", "Zug 1996"]
-    answers = tagger.predict(texts, **SEGMENTS, segment_threshold=0.15)
+    answers = taggers["words"].predict(texts, **SEGMENTS, segment_threshold=0.15)
     assert [line[-1] for line in lines] == [tag for answer in answers for tag in answer.tags]
     assert main([*command, "--segment-threshold", "expected"]) == 2
     assert "segment_threshold is a number, not 'expected'; ask the model folder" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from unknown_names import unknown_names
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError, VoidPromiseError
-from maskedcrf.evaluation.risk import expected_threshold, sample_of
+from maskedcrf.evaluation.risk import expected_threshold, interval, sample_of
 from maskedcrf.redaction.check_promise import check_promise
 from maskedcrf.redaction.cover import TypeTags, stream_covers
 from maskedcrf.redaction.measure import choose_unit, measure
@@ -152,12 +152,18 @@ def spoil_temperature(tagger: Tagger) -> None:
     tagger.calibrate(corpus(30, 8))
 
 
+def spoil_encoder(tagger: Tagger) -> None:
+    encoder = tagger.model.encoder
+    encoder.config = encoder.config.model_copy(update={"pooling": "mean"})
+
+
 def spoil_fit(tagger: Tagger) -> None:
     tagger.fit_transitions(corpus(30, 8))
 
 
 @pytest.mark.parametrize(
-    "spoil", [spoil_weights, spoil_transitions, spoil_tokenizer, spoil_mask, spoil_temperature, spoil_fit]
+    "spoil",
+    [spoil_weights, spoil_transitions, spoil_tokenizer, spoil_mask, spoil_encoder, spoil_temperature, spoil_fit],
 )
 def test_a_promise_for_one_model_is_void_for_another(tagger, spoil, tmp_path) -> None:
     promise = tagger.promise(GOLD, 0.05)
@@ -172,6 +178,13 @@ def test_a_promise_for_one_model_is_void_for_another(tagger, spoil, tmp_path) ->
     assert "Void: the model has changed since a miss rate was promised of it." in card
     assert promise.sentence not in card
     tagger.redact("ann", threshold=0.5)  # without a promise
+
+
+def test_the_decoding_is_no_part_of_a_promise(tagger) -> None:
+    tagger.promise(GOLD, 0.05)
+    before = tagger.redact("ann flew to oslo .")
+    tagger.decoding = "segments" if tagger.decoding == "path" else "path"
+    assert tagger.redact("ann flew to oslo .") == before
 
 
 def test_a_promise_for_another_model_and_about_other_types_is_refused(tagger, trained) -> None:
@@ -234,6 +247,19 @@ def test_what_cannot_be_promised_is_refused(tagger, gold, options, message) -> N
     with pytest.raises(MaskedCRFError, match=message):
         tagger.promise(gold, **options)
     assert "promise" not in tagger.record.settings
+
+
+def test_a_check_allows_for_the_luck_of_the_promises_own_sample(tagger) -> None:
+    gold = unknown_names(300, 7, share=0.5)
+    promise = tagger.promise(GOLD, 0.1)
+    assert promise.at_most == pytest.approx(interval((0.1 * 151 - 1) / 150, 150)[1])
+    assert tagger.promise(GOLD, 0.1, confidence=0.9).at_most is None
+    low = check_promise(Redactor(tagger, promise=promise), gold, scheme=tagger.scheme).low
+    strict, lucky = (promise.model_copy(update={"miss_rate": low / 2, "at_most": low * by}) for by in (0.9, 1.1))
+    found = [check_promise(Redactor(tagger, promise=own), gold, scheme=tagger.scheme) for own in (strict, lucky)]
+    assert [each.agrees for each in found] == [False, True]
+    assert "an average over samples: the one it was made on may miss up to" in str(found[1])
+    assert "average over samples" not in str(found[0])
 
 
 def test_a_check_counts_what_rules_hide(tagger, tmp_path) -> None:

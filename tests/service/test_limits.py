@@ -207,16 +207,17 @@ def test_a_large_body_is_refused_however_it_comes() -> None:
         body = json.dumps({"text": TEXT}).encode()
         split = [chunk(body[at : at + 1]) for at in range(len(body))]
         assert say(address, head(b"Transfer-Encoding: chunked"), *split, b"0\r\n\r\n").startswith(b"HTTP/1.1 200")
-        assert httpx.post(f"http://localhost:{address[1]}/tag", json={"text": "a"}).status_code == 200
+        assert httpx.post(f"http://localhost:{address[1]}/tag", json={"text": "a"}, timeout=100).status_code == 200
 
 
 def test_a_client_that_sends_no_more_is_given_up() -> None:
-    with listening(Limits(body_seconds=0.1, head_seconds=0.1)) as address:
+    with listening(Limits(body_seconds=0.1)) as address:
         assert say(address, head(b"Content-Length: 9999"), b'{"text":').startswith(b"HTTP/1.1 408")
+    with listening(Limits(head_seconds=0.1)) as address:
         assert say(address, b"POST /tag HTTP/1.1\r\nHost:") == b""
         assert say(address) == b""
     with listening() as address:
-        assert httpx.get(f"http://localhost:{address[1]}/health").status_code == 200
+        assert httpx.get(f"http://localhost:{address[1]}/health", timeout=100).status_code == 200
 
 
 def test_after_a_refusal_the_rest_of_the_body_is_not_waited_for() -> None:

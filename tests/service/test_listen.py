@@ -77,7 +77,7 @@ def test_what_a_client_that_has_left_asked_for_never_reaches_the_model(
             leaving.sendall(asking("left alone", path))
         assert gone.wait(PATIENCE)
         assert not first.done()
-        metrics = httpx.get(f"http://localhost:{address[1]}/metrics").text
+        metrics = httpx.get(f"http://localhost:{address[1]}/metrics", timeout=PATIENCE).text
         assert f'maskedcrf_requests_total{{path="{path}",status="400"}} 1.0' in metrics
         assert "maskedcrf_queue_requests 0.0\n" in metrics
         model.let_go.set()

@@ -66,12 +66,14 @@ async def test_without_a_threshold_the_promise_holds_and_is_told() -> None:
         looser = (await client.post("/redact", json={"text": TEXT, "threshold": 1.0})).json()
         partly = (await client.post("/redact", json={"text": TEXT, "threshold": 0.1, "types": ["LOC"]})).json()
         other = await client.post("/redact", json={"text": TEXT, "types": ["LOC"]})
+        turned = (await client.post("/redact", json={"text": TEXT, "types": kept["types"][::-1]})).json()
     assert promised["reason"] is None
     assert promised["promise"]["threshold"] == kept["threshold"] == answer["threshold"]
     assert promised["promise"]["sentence"] == kept["sentence"]
     assert [rate for rate, _, _ in promised["promise"]["curve"]] == [rate for rate, _, _ in kept["curve"]]
     assert 0.2 < answer["miss_rate"] <= kept["miss_rate"] == 0.25
     assert stricter["miss_rate"] < 0.01
+    assert turned == answer
     assert looser["miss_rate"] is None
     assert partly["miss_rate"] is None
     assert other.status_code == 422

@@ -107,7 +107,7 @@ def test_a_save_that_fails_leaves_what_was_there(tagger, folder, monkeypatch):
     def full(path):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(folders, "_flush", full)
+    monkeypatch.setattr(folders, "flush", full)
     with pytest.raises(MaskedCRFError, match="No space left on device"):
         tagger.save(folder, overwrite=True)
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before

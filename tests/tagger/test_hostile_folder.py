@@ -69,6 +69,11 @@ def weights(name: str, dtype: torch.dtype) -> Change:
     return change
 
 
+def strange_weight(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    save_file({**load_file(path), "a\n\x1b]0;" + "b" * 1000: torch.ones(1)}, path)
+
+
 def many_tags(count: int) -> Change:
     tags = ["O", *(f"{prefix}-{kind}" for kind in range(count) for prefix in "BI")][:count]
     return lambda folder: edited(folder / "config.json", lambda saved: saved.update(tags=tags))
@@ -89,6 +94,8 @@ CHARSMAP = base64.b64encode(b"\x04\0\0\0" + b"trie" + b"a" * 65 + b"\0").decode(
 GPT2 = {"model_type": "gpt2", "n_layer": 100_000, "n_embd": 16, "n_head": 2}
 EXPERTS = {"model_type": "mixtral", "num_local_experts": 1000, "hidden_size": 16, "num_attention_heads": 2}
 
+TABLES = {"model_type": "ctrl", "n_positions": 100_000, "n_embd": 1280, "dff": 16, "n_layer": 1, "n_head": 2}
+
 HOSTILE: dict[str, tuple[Change, str]] = {
     "30,001 tags": (many_tags(30_001), r"config\.json: 30001 tags, 4,096 are the most"),
     "as many tags as are allowed, of another model": (many_tags(MAX_TAGS), "where the model of"),
@@ -97,6 +104,13 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "100,000 layers by another name": (another_model(GPT2), "n_layer is 100000, more than 256"),
     "more layers than weights": (config_of_encoder({"num_hidden_layers": 200}), "larger model than the 42 weights"),
     "many experts": (another_model({**EXPERTS, "num_hidden_layers": 200}), "larger model|has|nothing"),
+    "tables that are not saved": (another_model(TABLES), "larger model than the 42 weights"),
+    "what is no number": (config_of_encoder({"hidden_dropout_prob": float("nan")}), "hidden_dropout_prob is nan"),
+    "no delimiter": (lambda folder: edited(folder / "config.json", lambda saved: saved.update(delimiter="")), "empty"),
+    "a long name": (
+        lambda folder: edited(folder / "config.json", lambda saved: saved.update(scheme="x" * 101)),
+        "at most 100 characters",
+    ),
     "normalisers that double": (normalizers(*[DOUBLE] * 28), "make up to 268435456 characters of one"),
     "a normaliser that writes much": (normalizers(ANYTHING), "make up to 18 characters of one, 16 are the most"),
     "65 normalisers": (normalizers(*[{"type": "Lowercase"}] * 65), "more than 64 normalisers"),
@@ -105,6 +119,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "whole numbers": (weights("linear.bias", torch.int64), "linear.bias holds numbers of type I64"),
     "truth values": (weights("linear.bias", torch.bool), "linear.bias holds numbers of type BOOL"),
     "complex numbers": (weights("linear.bias", torch.complex64), "linear.bias holds numbers of type C64"),
+    "a weight of a strange name": (strange_weight, r"safetensors: a\\n\\x1b\]0;b{90} is \(1,\) where"),
     "links in a circle": (circle, "a link that leads nowhere"),
 }
 
@@ -121,6 +136,27 @@ def test_a_folder_that_asks_for_more_than_came_with_it_is_refused_in_one_line(
         Tagger.load(folder)
     assert "\n" not in str(refused.value)
     assert str(folder) in str(refused.value)
+
+
+def test_a_tokenizer_with_a_piece_of_a_large_number_costs_no_memory(transformer: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(transformer, tmp_path / "model")
+    edited(folder / "encoder/tokenizer.json", lambda saved: saved["model"]["vocab"].update(zzz=(1 << 32) - 1))
+    edited(folder / "config.json", lambda saved: saved.pop("digests"))
+    # The library would write 2^32 holes before this piece.
+    with pytest.raises(DataError, match="the tokenizer has piece 4294967295, the model only 21"):
+        Tagger.load(folder)
+
+
+def test_the_tokenizer_is_the_one_that_was_checked(transformer: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(transformer, tmp_path / "model")
+    path = folder / "encoder/tokenizer.json"
+    saved = json.loads(path.read_text())
+    sound = json.dumps(saved["normalizer"])
+    del saved["normalizer"]
+    # Of a key that stands twice, Python takes the last.
+    path.write_text(f'{{"normalizer": 5, "normalizer": {sound}, {json.dumps(saved)[1:]}')
+    edited(folder / "config.json", lambda saved: saved.pop("digests"))
+    assert Tagger.load(folder).predict([["the"]]) == Tagger.load(transformer).predict([["the"]])
 
 
 def test_a_model_of_many_layers_loads(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small_corpus import SMALL, corpus
 from token_lists import sentences_of
 
-from maskedcrf.crf.span_search import SpanPruner
+from maskedcrf.crf.layer import MaskedCRF
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
 from maskedcrf.tagger import Tagger
@@ -138,14 +138,14 @@ def test_a_threshold_finds_exactly_the_segments_above_it(name, threshold, reques
 
 
 def test_a_segment_that_begins_and_ends_at_the_sentences_edges_alone_may_be_above_a_threshold():
-    rules = Constraints.from_scheme(["I-X"], "IO")  # no step leads into a segment or out of it
-    assert (0, 2, "X") in SpanPruner(rules, masked=True).candidates(np.ones((2, 1)), 0.9)
+    crf = MaskedCRF(Constraints.from_scheme(["I-X"], "IO"))  # no step leads into a segment or out of it
+    [found] = crf.segment_candidates(torch.zeros(1, 2, 1), least=0.9).by_row()
+    assert found == [(0, 2, "X", pytest.approx(1))]
 
 
-def test_a_threshold_finds_in_a_batch_what_it_finds_one_by_one(vague, monkeypatch):
+def test_a_threshold_finds_in_a_batch_what_it_finds_one_by_one(vague):
     texts = [["ann", "north", "bank", "rome"], ["x"], ["rome", "bank"], ["north"] * 7]
     alone = [vague.predict([text], threshold=0.01)[0].entities for text in texts]
-    monkeypatch.setattr("maskedcrf.tagger.predict.SPANS_AT_ONCE", 3)  # the candidates of a row come in several chunks
     together = [answer.entities for answer in vague.predict(texts, threshold=0.01)]
     for one, other in zip(alone, together, strict=True):
         assert [(entity.tokens, entity.type) for entity in one] == [(entity.tokens, entity.type) for entity in other]
@@ -279,10 +279,9 @@ def test_a_threshold_keeps_what_is_exactly_as_probable_and_may_be_certainty(vagu
     assert vague.predict([tokens], threshold=1.0)[0].entities == []
 
 
-def test_segments_above_a_threshold_may_be_as_long_as_the_bound(vague, monkeypatch):
-    monkeypatch.setattr("maskedcrf.crf.span_search.MAX_SPAN_TOKENS", 3)
-    entities = vague.predict([["x"] * 5], threshold=1e-6)[0].entities
-    assert {after - first for first, after in (entity.tokens for entity in entities)} == {1, 2, 3}
+def test_segments_above_a_threshold_may_be_as_long_as_the_text(vague):
+    entities = vague.predict([["x"] * 120], threshold=1e-300)[0].entities
+    assert {after - first for first, after in (entity.tokens for entity in entities)} >= {1, 2, 101, 120}
 
 
 def test_without_a_mask_a_threshold_finds_segments_that_begin_illegally(vague):

@@ -14,6 +14,7 @@ from maskedcrf.compat.torchcrf import CRF
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.evaluation.audit import Audit
 from maskedcrf.evaluation.conlleval import Evaluation
+from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.redaction.redactor import Redaction
 from maskedcrf.tagger.prediction import Entity, Prediction
 
@@ -82,7 +83,13 @@ def typos(loaded: Tagger) -> None:
     loaded.predict("Ann left", probabilites=True)  # type: ignore[call-overload]
     loaded.predict(["Ann left"], fixed={0: "O"})  # type: ignore[dict-item]
     loaded.stream(["Ann left"], nbest="two")  # type: ignore[arg-type]
+    loaded.predict("Ann left", decoding="best")  # type: ignore[call-overload]
+    loaded.stream(["Ann left"], treshold=0.5)  # type: ignore[call-arg]
     loaded.evaluate("test.conll", schema="BIO")  # type: ignore[call-arg]
+    loaded.save("model", overwrit=True)  # type: ignore[call-arg]
+    Tagger.load("model", devise="cpu")  # type: ignore[call-arg]
+    Tagger.from_pretrained("model", sceme="BIO")  # type: ignore[call-arg]
+    OnnxTagger.load("model.onnx").predict("Ann left", probabilites=True)  # type: ignore[call-overload]
     loaded.redact("Ann left", treshold=0.5)  # type: ignore[call-overload]
 
 

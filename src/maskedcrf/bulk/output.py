@@ -15,6 +15,7 @@ from maskedcrf.bulk.tables import TableSink
 from maskedcrf.data.formats import FORMATS, find_format
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.files import format_from_suffix
+from maskedcrf.folders import flush
 
 MANIFEST = "manifest.jsonl"
 REJECTS = ".rejects.jsonl"
@@ -231,7 +232,7 @@ class OutputFile:
             self._parts[1].unlink()
             self._rejects.unlink(missing_ok=True)
         self._parts[0].replace(self._path)
-        _flush_folder(self._path.parent)
+        flush(self._path.parent)
 
 
 def _aside(path: Path) -> Path:
@@ -251,11 +252,3 @@ class _Plain:
 
     def close(self) -> None:
         """The file itself is closed by its owner, who flushes it first."""
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -20,7 +20,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from maskedcrf.cli.terminal import printable, printable_warnings
+from maskedcrf.cli.terminal import printable, printable_messages
 from maskedcrf.errors import MaskedCRFError
 
 COMMANDS = {
@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with printable_warnings():
+        with printable_messages():
             code = typer.main.get_command(app).main(given or ["--help"], prog_name="maskedcrf", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except _UsageError as error:

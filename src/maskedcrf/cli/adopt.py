@@ -43,10 +43,10 @@ def run(
     model: Annotated[str, typer.Argument(help="A token classifier: folder, name on the hub, or ONNX file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Model folder, or ONNX file, to write.")],
     fit: Annotated[
-        list[str] | None, typer.Option(help="Labelled file to fit transitions and temperature to; once for each file.")
+        list[str] | None, typer.Option(help="Labelled file to fit transitions and temperature to; may be repeated.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="File of labels, a line a column, where the model has none.")
+        Path | None, typer.Option(help="File of labels, one per line in column order, if the model has none.")
     ] = None,
     scheme: Annotated[str, typer.Option(help="Scheme of the labels; auto reads it off their prefixes.")] = "auto",
     gold_scheme: Annotated[str | None, typer.Option(help="Scheme of the labelled files, if it is another.")] = None,
@@ -122,7 +122,7 @@ def _adopt_file(model: str, output: Path, options: dict[str, Any], *, as_json: b
     from maskedcrf.onnx.adopt import adopt_onnx
 
     if options["labels"] is None:
-        raise MaskedCRFError(f"{model}: an ONNX file does not name its labels; give --labels FILE, a line a column")
+        raise MaskedCRFError(f"{model}: an ONNX file does not name its labels; give --labels FILE, one per line")
     if options["transitions"] is None:
         options.pop("transitions")
     found = adopt_onnx(model, output, **options)

@@ -69,11 +69,12 @@ def run(
     else:
         chosen = Scheme.get(scheme, delimiter=delimiter, prefix_last=prefix_last)
         found, others = sum((check(chunk, chosen) for chunk in read()), Checked()), []
+    misfits = [place.rpartition("; dropped")[0] or place for place in report.places]  # a check changes nothing
     if as_json:
-        read_as = {"spans": report.places, "left_out": report.counts} if report.counts else {}
+        read_as = {"spans": misfits, "left_out": report.counts} if report.counts else {}
         print_json({**_answer(found, chosen, others, suggested=scheme is None), **read_as})
     else:
-        for line in report.places:
+        for line in misfits:
             echo(line)
         if report.counts:
             note(str(report).split("\n")[0])

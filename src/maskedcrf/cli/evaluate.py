@@ -47,13 +47,13 @@ FilesArgument = Annotated[
     ),
 ]
 SchemeOption = Annotated[
-    str | None, typer.Option(help="Tag scheme of the gold: BIO, BIOES, ...; a model's own, else BIO.")
+    str | None, typer.Option(help="Tag scheme of the gold: BIO, BIOES, ...; by default the model's, else BIO.")
 ]
 StrategyOption = Annotated[
     Rule, typer.Option(help="Illegal segments: retain (conlleval), discard, both; or seqeval's default, strict.")
 ]
 GoldColumnOption = Annotated[
-    int | None, typer.Option(help="Column of the gold tags, from 0; -2, with a model as in its training.")
+    int | None, typer.Option(help="Column of the gold tags, from 0; by default -2, or as the model was trained.")
 ]
 
 

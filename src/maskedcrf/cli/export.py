@@ -21,7 +21,7 @@ def run(
     ] = False,
     check: Annotated[
         list[str] | None,
-        typer.Option(help="Tag this file with the folder and with the ONNX file and compare; once for each file."),
+        typer.Option(help="Tag this file with the folder and with the ONNX file and compare; may be repeated."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -38,11 +38,11 @@ def run(
         ),
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Page to write; report.html, with --select what it lists.")
+        str | None, typer.Option("--output", "-o", help="File for the page (report.html) or the --select list.")
     ] = None,
-    suspects: Annotated[str | None, typer.Option(help="Also every suspected label, as JSON lines.")] = None,
+    suspects: Annotated[str | None, typer.Option(help="Also write all suspected labels, as JSON lines.")] = None,
     select: Annotated[int | None, typer.Option(min=1, help="List only this many sentences, to label next.")] = None,
-    format: Annotated[ListFormat, typer.Option(help="Of --select.")] = ListFormat.jsonl,
+    format: Annotated[ListFormat, typer.Option(help="Format of the list of --select.")] = ListFormat.jsonl,
     folds: Annotated[
         int | None, typer.Option(min=2, help="Train this many taggers; each judges data it was not trained on.")
     ] = None,
@@ -151,7 +151,8 @@ def _inspect(
         raise no_sentence(",".join(files), report)
     if report.counts:
         note(str(report))
-    made = {"corpus": ",".join(files), "scheme": gold.name, "decoding": taggers[0].decoding}
+    decoding = ",".join(tagger.decoding for tagger in taggers)
+    made = {"corpus": ",".join(files), "scheme": gold.name, "decoding": decoding}
     title = f"{' and '.join(Path(name).name for name in models)} on {', '.join(Path(name).name for name in files)}"
     return found, comparison, title, signature(**made, model=",".join(models))
 
@@ -251,7 +252,7 @@ def _tell(
     from maskedcrf.cli.streams import note, output_text, print_json
     from maskedcrf.cli.terminal import echo
     from maskedcrf.evaluation.compare import bootstrap_each
-    from maskedcrf.inspection.page import page, summary
+    from maskedcrf.inspection.page import difference_line, page, summary
     from maskedcrf.inspection.suspects import suspect_to_json
     from maskedcrf.inspection.to_json import to_json
 
@@ -269,6 +270,8 @@ def _tell(
     elif "-" not in (output, suspects):
         for line in summary(found, bootstrap_each(found.counts.array())[0]):
             echo(line)
+        if comparison is not None:
+            echo(difference_line(found, comparison))
     note(signature)
     if target not in (None, "-"):
         note(f"wrote {target}: open it in a browser")

@@ -21,58 +21,52 @@ def read_threshold(text: str) -> float | str:
         return text
 
 
-Files = Annotated[
-    list[str], typer.Argument(help="Column files; - is standard input, gzip is unpacked.", metavar="FILE...")
-]
+Files = Annotated[list[str], typer.Argument(help="Files; - is standard input, gzip is unpacked.", metavar="FILE...")]
 SchemeName = Annotated[str, typer.Option("--scheme", help="Tag scheme: BIO, IOB1, BIOES, BILOU, BMES, ...")]
-Delimiter = Annotated[str, typer.Option(help="What stands between prefix and type.")]
-PrefixLast = Annotated[bool, typer.Option("--prefix-last", help="Tags look like LOC-B.")]
+Delimiter = Annotated[str, typer.Option(help="Separator between prefix and type.")]
+PrefixLast = Annotated[bool, typer.Option("--prefix-last", help="The prefix comes last, as in LOC-B.")]
 TagColumn = Annotated[int, typer.Option("--column", help="Column of the tags, from 0; -1 is the last.")]
 GoldColumn = Annotated[int, typer.Option("--gold-column", help="Column of the gold tags, from 0; -1 is the last.")]
 PredictedColumn = Annotated[int, typer.Option("--predicted-column", help="Column of the predicted tags.")]
-Comment = Annotated[
-    str | None, typer.Option(help="What a comment begins with; such lines before a sentence are no tokens.")
-]
-InputFormat = Annotated[str, typer.Option(help="Format of the files, such as conll or brat; found if auto.")]
+Comment = Annotated[str | None, typer.Option(help="Lines before a sentence that begin with this are comments.")]
+InputFormat = Annotated[str, typer.Option(help="Format of the files, such as conll or brat; auto recognises it.")]
 EntityColumn = Annotated[
     str | None, typer.Option(help="Name of the tags' column or layer, where a file names them (CoNLL-U, WebAnno, CSV).")
 ]
-TokenizerName = Annotated[str, typer.Option(help="What cuts texts into words: unicode, simple, spacy:en, ...")]
+TokenizerName = Annotated[str, typer.Option(help="Tokenizer for raw text: unicode, simple, spacy:en, ...")]
 SentenceSplitter = Annotated[
-    str, typer.Option(help="What cuts texts into sentences: line, blank_line, spacy:LANGUAGE or none.")
+    str, typer.Option(help="Sentence splitter for raw text: line, blank_line, spacy:LANGUAGE or none.")
 ]
 OwnTokenizer = Annotated[
     str | None,
-    typer.Option(
-        "--tokenizer", help="What cuts texts into words in place of the model's own: unicode, MODULE:FUNCTION."
-    ),
+    typer.Option("--tokenizer", help="Tokenizer for raw text, in place of the model's: unicode, MODULE:FUNCTION."),
 ]
 OwnSplitter = Annotated[
     str | None,
     typer.Option(
-        "--sentences", help="What cuts texts into sentences: line, blank_line, spacy:LANGUAGE, none; else the model's."
+        "--sentences", help="Sentence splitter, in place of the model's: line, blank_line, spacy:LANGUAGE or none."
     ),
 ]
-DEVICE = "What the model runs on, such as cpu or cuda; auto is the GPU if there is one."
+DEVICE = "Device to run on, such as cpu or cuda; auto is the GPU if there is one."
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Run an .onnx file whatever its operators and its need of memory.")
+    bool, typer.Option("--trust", help="Run an .onnx file without checking its operators or limiting its memory.")
 ]
 SegmentThreshold = Annotated[
     Any,
     typer.Option(
         parser=read_threshold,
         metavar="NUMBER|f1|expected",
-        help="Of decoding by segments; f1 was chosen on dev, expected has the best F1 by the model's own account.",
+        help="Threshold of decoding by segments: a number, f1 (chosen on dev) or expected (best by the model itself).",
     ),
 ]
-Beta = Annotated[float, typer.Option(help="Of the threshold `expected`: recall counts so many times as much.")]
+Beta = Annotated[float, typer.Option(help="For the threshold `expected`: weight of recall relative to precision.")]
 Patterns = Annotated[
     list[str] | None,
     typer.Option(help="Also hide what patterns find: builtin, or a TOML or JSON file; may be repeated."),
 ]
 Dictionary = Annotated[
     list[str] | None,
-    typer.Option(help="Also hide the names of a file, one a line: PER=clients.txt; may be repeated."),
+    typer.Option(help="Also hide the names in a file, one per line: PER=clients.txt; may be repeated."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Output = Annotated[
@@ -98,7 +92,7 @@ class Rule(StrEnum):
 
 
 class DecodingName(StrEnum):
-    """How is decoded."""
+    """How a model decodes."""
 
     path = "path"
     segments = "segments"
@@ -120,10 +114,10 @@ class Overlap(StrEnum):
     first = "first"
 
 
-Misfits = Annotated[
-    Misfit, typer.Option(help="Spans that begin or end inside a token: refuse, snap outwards, or drop.")
-]
-Overlaps = Annotated[Overlap, typer.Option(help="Spans that share a token: refuse, or keep the longest or the first.")]
+MISFITS = "Spans that begin or end inside a token: refuse, snap outwards, or drop."
+OVERLAPS = "Spans that share a token: refuse, or keep the longest or the first."
+Misfits = Annotated[Misfit, typer.Option(help=MISFITS)]
+Overlaps = Annotated[Overlap, typer.Option(help=OVERLAPS)]
 OwnMisfits = Annotated[
     Misfit | None, typer.Option("--misfits", help="Spans that begin or end inside a token, if not as in training.")
 ]

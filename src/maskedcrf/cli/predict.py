@@ -20,6 +20,8 @@ from maskedcrf.cli.options import (
     Beta,
     Comment,
     DecodingChoice,
+    Files,
+    InputFormat,
     Output,
     OwnSplitter,
     OwnTokenizer,
@@ -56,10 +58,6 @@ class OutputFormat(StrEnum):
     text = "text"
 
 
-FilesArgument = Annotated[
-    list[str], typer.Argument(help="Files; - is standard input, gzip is unpacked.", metavar="FILE...")
-]
-InputFormatOption = Annotated[str, typer.Option(help="Format of the input, such as conll or brat; found if auto.")]
 ThresholdOption = Annotated[
     float | None, typer.Option(help="All entities at least this probable, on the best path or not.")
 ]
@@ -67,11 +65,11 @@ ThresholdOption = Annotated[
 
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
-    files: FilesArgument,
+    files: Files,
     format: Annotated[
         OutputFormat | None, typer.Option(help="Format of the output; text on a terminal, else conll.")
     ] = None,
-    input_format: InputFormatOption = "auto",
+    input_format: InputFormat = "auto",
     token_column: Annotated[int, typer.Option(help="Column of the tokens in a column file.")] = 0,
     comment: Comment = None,
     nbest: Annotated[int, typer.Option(help="Also the n best paths (jsonl).")] = 0,
@@ -90,10 +88,10 @@ def run(
 
     A column file keeps its columns and gets the predicted tag as a last one (-DOCSTART- lines get O, comments stay as
     they are), so that `maskedcrf evaluate` reads it.
-    A JSON line keeps its fields where JSON lines are written, too: beside gold `tags` stand `predicted_tags`.
+    A JSON line keeps its fields if JSON lines are written; where it has gold `tags`, the answer's are `predicted_tags`.
     The format of a file is found as in training: by its content, then by its name (.conll, .bio, .bioes, .bmes, .iob,
-    .tsv, .col are columns, .jsonl, .ndjson, .json are JSON lines, .txt is text, a text a line). Standard input that is
-    nothing else is text. A file of no known format is refused unless --input-format says what it is.
+    .tsv, .col are columns, .jsonl, .ndjson, .json are JSON lines, .txt is text, a text per line). Standard input of no
+    known format is read as text; a file of no known format is refused unless --input-format names one.
 
     \b
     Example:
@@ -211,8 +209,8 @@ def _json_input(name: str, number: int, line: str, format: str) -> Record:
 
     where = f"{file_name(name)}:{number}"
     fields = json_record(line, where)
-    is_prodigy = format == "prodigy" and "text" in fields  # its tokens are objects
-    words = require_text(fields["text"], where) if is_prodigy else tokens_or_text(fields, where)
+    text = {"prodigy": fields.get("text"), "doccano": fields.get("data")}.get(format)  # Prodigy's tokens are objects
+    words = tokens_or_text(fields, where) if text is None else require_text(text, where)
     require_strings([json.dumps(fields, ensure_ascii=False)], "fields", where)  # all of them can be written
     if isinstance(words, str):
         return Record(words, fields)

@@ -25,7 +25,7 @@ def run(
     host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine alone.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
     name: Annotated[
-        list[str] | None, typer.Option(help="A name the server answers to besides its own; may be repeated.")
+        list[str] | None, typer.Option(help="Further host name that the server answers to; may be repeated.")
     ] = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     tokenizer: OwnTokenizer = None,
@@ -39,7 +39,7 @@ def run(
     collect: Annotated[
         Path | None, typer.Option(help="Gold file (JSON lines) that sentences corrected on the page are appended to.")
     ] = None,
-    log: Annotated[bool, typer.Option("--log", help="One line a request on standard error; never its text.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="Log each request on standard error, never its text.")] = False,
 ) -> None:
     """Serve a model over HTTP, with a page that shows its lattice: open the address it prints.
 

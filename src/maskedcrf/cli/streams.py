@@ -11,13 +11,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from maskedcrf.cli.terminal import echo, printable, standard_output
 from maskedcrf.data.annotation import ReadReport, no_sentence
 from maskedcrf.data.formats import find_format, read_sentences, require_columns
-from maskedcrf.data.formats.conll import DocumentMark, read_many
+from maskedcrf.data.formats.conll import DocumentMark, read_conll
 from maskedcrf.data.sentence import Sentence, in_chunks
 from maskedcrf.errors import DataError, MaskedCRFError
 from maskedcrf.files import atomic_file, write_error
@@ -43,7 +45,8 @@ def chunks(
     """
     for name in files:
         require_columns(name, input_format)
-    found = in_chunks(read_many(files, comment=comment, keep_docstart=keep_docstart, marks=marks))
+    read = partial(read_conll, comment=comment, keep_docstart=keep_docstart, marks=marks)
+    found = in_chunks(chain.from_iterable(map(read, files)))
     start, tokens, has_progress = time.monotonic(), 0, False
     for chunk in found:
         yield chunk

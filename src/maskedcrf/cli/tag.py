@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NAMES = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
 FIELD = (
-    "Field of tokens or text; else `tokens`, then `text`. Offsets of tokens are those of the tokens joined by blanks."
+    "Field of tokens or text; else `tokens`, then `text`. Offsets of tokens are those of the tokens joined by spaces."
 )
 
 
@@ -63,7 +63,7 @@ AddressOption = Annotated[
 def run(
     model: Annotated[Path, typer.Argument(help="Model folder, as `maskedcrf train` writes it, or .onnx file.")],
     inputs: Annotated[list[Path], typer.Argument(help=f"Files ({NAMES}), or folders of them.", metavar="INPUT...")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; what is done is skipped.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results; finished files are skipped.")],
     workers: WorkersOption = None,
     address: AddressOption = None,
     device: Annotated[Device, typer.Option(help=DEVICE)] = Device.auto,

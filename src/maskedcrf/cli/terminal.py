@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import warnings
@@ -51,15 +52,26 @@ def write_bytes(content: bytes) -> None:
         sys.stdout.buffer.write(content)
 
 
+class PrintableFormatter(logging.Formatter):
+    """Log lines, which may name a tag or a file, made printable."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with its control characters written out."""
+        return printable(super().format(record))
+
+
 @contextmanager
-def printable_warnings() -> Iterator[None]:
-    """Warnings, which may name a tag or a file, made printable like all else."""
-    plain = warnings.formatwarning
+def printable_messages() -> Iterator[None]:
+    """Warnings, and log lines for which nobody set up a handler, made printable like all else."""
+    plain, fallback = warnings.formatwarning, logging.lastResort or logging.NullHandler()
+    before = fallback.formatter
     warnings.formatwarning = lambda *given, **named: printable(plain(*given, **named))
+    fallback.setFormatter(PrintableFormatter())
     try:
         yield
     finally:
         warnings.formatwarning = plain
+        fallback.setFormatter(before)
 
 
 def standard_output() -> TextIO:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from maskedcrf.cli.options import DEVICE, AsJson, Misfit, Overlap, policies
+from maskedcrf.cli.options import DEVICE, MISFITS, OVERLAPS, AsJson, Misfit, Overlap, policies
+from maskedcrf.cli.terminal import PrintableFormatter, echo
 
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
@@ -20,23 +21,15 @@ if TYPE_CHECKING:
 def run(
     config: Annotated[Path | None, typer.Argument(help="TOML file of settings; flags win over it.")] = None,
     train: Annotated[list[str] | None, typer.Option(help="Labelled file; may be given several times.")] = None,
-    dev: Annotated[
-        list[str] | None, typer.Option(help="Labelled file that chooses the best epoch; by default 10 % of train.")
-    ] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="Labelled file to choose the epoch; else 10% of train.")] = None,
     test: Annotated[list[str] | None, typer.Option(help="Labelled file to score the finished model on.")] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help="Folder for the model.")] = None,
     file_scheme: Annotated[str | None, typer.Option()] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme trained on.")] = None,
     output_scheme: Annotated[str | None, typer.Option()] = None,
-    illegal_gold: Annotated[
-        str | None, typer.Option(help="What to do with illegal gold: error, repair or drop.")
-    ] = None,
-    misfits: Annotated[
-        Misfit | None, typer.Option(help="Spans that begin or end inside a token: refuse, snap outwards, or drop.")
-    ] = None,
-    overlaps: Annotated[
-        Overlap | None, typer.Option(help="Spans that share a token: refuse, or keep the longest or the first.")
-    ] = None,
+    illegal_gold: Annotated[str | None, typer.Option(help="Illegal gold tags: error, repair or drop.")] = None,
+    misfits: Annotated[Misfit | None, typer.Option(help=MISFITS)] = None,
+    overlaps: Annotated[Overlap | None, typer.Option(help=OVERLAPS)] = None,
     head: Annotated[str | None, typer.Option(help="crf or softmax.")] = None,
     mask: Annotated[str | None, typer.Option(help="train, decode or off.")] = None,
     transformer: Annotated[str | None, typer.Option(help="Hugging Face encoder: folder or name.")] = None,
@@ -125,7 +118,7 @@ def _train(config: Path | None, flags: dict[str, Any], *, as_json: bool) -> None
 
     values = read_settings(config, flags)
     files = RunFiles.of({name: values.pop(name) for name in RunFiles.model_fields if name in values})
-    settings = Settings.of(values)  # wrong settings are said before files are read
+    settings = Settings.of(values)  # wrong settings are refused before files are read
     seeds, output, overwrite = files.pop("seeds", None), files["output"], files.get("overwrite", False)
     if seeds is not None:
         with _explain_resume(output, overwrite=overwrite, several=True):
@@ -156,6 +149,7 @@ def _log_lines() -> Iterator[None]:
         yield
         return
     logger, handler = logging.getLogger("maskedcrf"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter())
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO if is_main_process() else logging.ERROR)
@@ -204,7 +198,7 @@ def _show(tagger: Tagger, output: str) -> None:
         print(f"{name}: F1 {both}, illegal {part['illegal']:.2f} %")
     threshold = "" if tagger.decoding == "path" else f", threshold {tagger.segment_threshold:.2f}"
     print(f"decoding by {tagger.decoding}{threshold}")
-    print(f"saved to {output}; try: maskedcrf predict {output} FILE")
+    echo(f"saved to {output}; try: maskedcrf predict {output} FILE")
 
 
 def _show_seeds(summary: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The two autograd functions: the loss with its gradients, and any operator with the gradient of its value."""
+"""The two autograd functions: a loss that computes its gradients in forward, and an operator with its gradient."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class LossArguments(NamedTuple):
 
 
 class LossFunction(torch.autograd.Function):
-    """Sum or mean of the losses, and the losses: its gradients are computed at once, and going back scales them.
+    """Sum or mean of the losses, and the losses. Forward computes the gradients; backward only scales them.
 
-    They are handed out on the first way back; should there be another, they are computed anew.
+    The first backward scales them in place, so a second one computes them again.
     """
 
     @staticmethod
@@ -43,7 +43,7 @@ class LossFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None, _: None) -> Any:
-        """By the gradients at hand, or by the reference where they are to be differentiated again."""
+        """The gradients kept from forward, or those of the reference if they will be differentiated again."""
         if upstream is None:  # nothing depends on the total
             return (None,) * len(ctx.needs_input_grad)
         scale_gradients, ctx.scale_gradients = ctx.scale_gradients, None
@@ -81,9 +81,9 @@ def exact_losses(
 
 
 class OperatorFunction(torch.autograd.Function):
-    """An operator's value, whose gradient is another operator's or, where there is none, the reference's.
+    """An operator's value. Its gradient is another operator, or else that of the reference.
 
-    Second derivatives, and first ones that are rarely wanted, go through the reference: they cost nothing until then.
+    Second derivatives, and first ones that are rarely wanted, come from the reference.
     """
 
     @staticmethod
@@ -100,7 +100,7 @@ class OperatorFunction(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None, *_: Any) -> Any:
-        """By the operator `gradient`, or by what `exact` computes in plain torch."""
+        """From the operator `gradient`, or by differentiating `exact`, which is plain torch."""
         if upstream is None:  # nothing depends on the value
             return (None,) * len(ctx.needs_input_grad)
         wanted = ctx.needs_input_grad[3:-1]

@@ -53,9 +53,10 @@ class Kernels(Protocol):
         mean: bool,
         flag: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Callable[[Tensor], Sequence[Tensor]]]:
-        """Sum or mean of the losses, the losses (B,), and what hands out the gradients, once, times a number.
+        """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
-        The scores come as they are; the steps in `excluded` are left out here. The sum or mean also goes to `flag`.
+        The function may be called once. The scores come as the layer has them, and `excluded` says which steps to leave
+        out. The sum or mean is also written to `flag`.
         """
 
     @property

@@ -20,7 +20,7 @@ from maskedcrf.tags.constraints import Constraints
 
 
 class HostFlag(NamedTuple):
-    """A number in the host's memory that a GPU writes when it comes to it; nobody has to wait for it or to copy it."""
+    """A number in the host's memory that a GPU writes when a result is there; the host neither waits nor copies."""
 
     value: Tensor
     """(), float64."""
@@ -36,11 +36,11 @@ class HostFlag(NamedTuple):
 _NOT_WRITTEN = 0x7FF8_6D61_736B_6564
 """A NaN that no computation ends in."""
 _flag_pool: list[HostFlag] = []
-"""Kept for the whole process, since a device may still write when nobody cares any more."""
+"""Kept for the whole process, since a device may write to a flag after its layer is gone."""
 
 
 def new_host_flag(results: Tensor) -> HostFlag | None:
-    """A flag for the device of `results`; none on the CPU, which is looked at at once, or in a graph."""
+    """A flag for the device of `results`; None on the CPU, where results are checked at once, and in a graph."""
     if torch.compiler.is_compiling() or not results.is_cuda or torch.cuda.is_current_stream_capturing():
         return None
     try:
@@ -60,7 +60,7 @@ def _allocate_flags() -> list[HostFlag]:
 
 
 class _Deferred(NamedTuple):
-    """A result that is still to be looked at, and what an error about it would name."""
+    """A result that is still to be checked, and what an error about it would name."""
 
     flag: HostFlag
     results: Tensor
@@ -70,11 +70,11 @@ class _Deferred(NamedTuple):
 
 
 class DeferredErrors:
-    """Raises where a row has no legal path or an illegal gold path.
+    """Raises if a row has no legal path or an illegal gold path.
 
-    On the CPU at once. On a GPU looking at the result would stop the host until the device is done, so the device
-    writes a flag that a later call looks at: errors come late, as CUDA's own do. What the last call of a layer left
-    behind is said on stderr when the layer goes or the process ends.
+    On the CPU it raises at once. On a GPU, reading the result would stop the host until the device is done, so the
+    device writes a flag that a later call reads: errors come late, as CUDA's own do. An error of the last call is
+    written to stderr when the layer is deleted or the process ends.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class DeferredErrors:
     ) -> None:
         """Raise unless `results` (B,) are finite, now or when the device has written a flag.
 
-        Who has their `total` saves a sum, and who has had it written to a `flag`, a copy.
+        Give their sum or mean as `total` if it is known, and the `flag` if the device is writing it there already.
         """
         if torch.compiler.is_compiling():
             return
@@ -120,7 +120,7 @@ class DeferredErrors:
         self._waiting.append(_Deferred(flag, results.detach(), scores, tags, constraints))
 
     def raise_arrived(self) -> None:
-        """Look at the flags that are written: after waiting for a result, at its own too."""
+        """Check the results whose flags are written. After waiting for a result its own flag is written, too."""
         _raise_arrived(self._waiting)
 
     def __deepcopy__(self, memo: Any) -> DeferredErrors:
@@ -133,7 +133,7 @@ class DeferredErrors:
 def _raise_arrived(waiting: deque[_Deferred]) -> None:
     while waiting:
         try:
-            found = waiting.popleft()  # before it is looked at, so that no other thread looks at the same one
+            found = waiting.popleft()  # before its flag is read, so that no other thread takes the same one
         except IndexError:
             return
         if not found.flag.is_written:
@@ -145,7 +145,7 @@ def _raise_arrived(waiting: deque[_Deferred]) -> None:
 
 
 def _report_last(waiting: deque[_Deferred]) -> None:
-    """Say on stderr what nobody is left to catch."""
+    """Write to stderr the error that no later call will raise."""
     if not waiting or torch.cuda._is_in_bad_fork():  # a forked child has no part in what its parent asked the device
         return
     try:
@@ -159,8 +159,8 @@ def _report_last(waiting: deque[_Deferred]) -> None:
 def raise_unless_finite(
     total: Tensor, results: Tensor, scores: LatticeScores, tags: Tensor | None, constraints: Constraints
 ) -> None:
-    """Raise what explains `results` (B,) unless they are finite, which their `total` mostly tells in one step."""
-    # A large sum may overflow, so that a no is to be looked at again.
+    """Raise an error that explains `results` (B,) unless they are finite. A finite `total` is proof that they are."""
+    # A total that is not finite is none: a large sum may overflow.
     if not math.isfinite((total.sum() if total.ndim else total).item()) and not results.isfinite().all():
         raise_for_row(results, scores, tags, constraints)
 

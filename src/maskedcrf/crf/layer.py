@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from maskedcrf.crf import backends, functional, reference, validation
 from maskedcrf.crf.deferred_errors import DeferredErrors, new_host_flag
 from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widest_dtype
-from maskedcrf.crf.segment_choice import SegmentPath
 from maskedcrf.crf.segments import SegmentCandidates
 from maskedcrf.errors import ConstraintError
+from maskedcrf.segmentation.choice import SegmentPath
 from maskedcrf.tags.constraints import Constraints, MaskMode
 from maskedcrf.tags.scheme import Scheme
 
@@ -308,9 +308,8 @@ class MaskedCRF(nn.Module):
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): P(illegal), the probability that these weights without the mask give to illegal paths.
 
-        Of a layer trained with `mask="decode"` or `"off"` it is what the model would spend on them. Of one trained with
-        the mask it says nothing about any CRF: its illegal transitions never got a gradient and are still as they were
-        drawn.
+        It means something only if the layer was trained with `mask="decode"` or `"off"`. With `mask="train"`, illegal
+        transitions never get a gradient and still have their random initial scores.
         """
         emissions, mask = self._prepare(emissions, mask, allowed)
         legal = functional.log_partition(self._scores(emissions, mask, masked=True).widen(), backend=self.backend)
@@ -328,7 +327,7 @@ class MaskedCRF(nn.Module):
     ) -> LatticeScores:
         """The scores of the lattice, illegal steps excluded if `masked` (default: unless the mask is off)."""
         transitions: Tensor = self.transitions
-        # As attributes nn.Module finds each of these in a microsecond, which is a share of what a small loss takes.
+        # nn.Module takes a microsecond to find each of these as an attribute, which a small loss would notice.
         buffers = cast(dict[str, Tensor], self._buffers)
         weights = buffers["weights"] if weighted and self.weighting != "lannoy" else None
         if weights is not None:

@@ -51,13 +51,15 @@ class _Masses(NamedTuple):
 
 
 def _exponentiate(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> _Masses:
-    emissions, mask, *parameters = widen(emissions, mask, transitions, start, end)
+    """The masses of scores in the widest precision."""
     packed = reference.pack(emissions, mask)
     scores, on = packed.emissions.transpose(0, 1), packed.on.T
     highest = scores.amax(2).nan_to_num(0, posinf=0, neginf=0)
     most = _RANGES[emissions.dtype].max_log
     emitted, in_range = _exp(scores - highest[..., None], most)
-    (steps, steps_near), (starts, starts_near), (ends, ends_near) = (_exp(part, most) for part in parameters)
+    (steps, steps_near), (starts, starts_near), (ends, ends_near) = (
+        _exp(part, most) for part in (transitions, start, end)
+    )
     in_range = in_range.all(2).all(0) & steps_near.all() & starts_near.all() & ends_near.all()
     last = on & ~torch.cat([on[1:], torch.zeros_like(on[:1])])
     return _Masses(emitted, steps, starts, ends, highest, on, last, packed.order, in_range)
@@ -71,11 +73,10 @@ def _exp(scores: Tensor, most: float) -> tuple[Tensor, Tensor]:
     return scores.clamp(-most, most).exp().masked_fill(excluded, 0), scores.abs() <= most
 
 
-def forward(
-    emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
-) -> tuple[Tensor, Tensor]:
+def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
     """(B,): log Z - score of `tags`, or log Z without; and what `backward` needs."""
-    masses, saved = _exponentiate(emissions, mask, transitions, start, end), empty_saved(emissions)
+    scores = widen(emissions, mask, *parameters)
+    masses, saved = _exponentiate(*scores), empty_saved(emissions)
     alphas, scales = _parts(saved, masses.emitted)
     torch.mul(masses.start, masses.emitted[0], out=alphas[0])
     before = None
@@ -89,7 +90,6 @@ def forward(
     final = (alphas * masses.last[..., None]).sum(0) @ masses.end
     log_z = final.log() + (scales[..., 0].log() + masses.highest).masked_fill(~masses.on, 0).sum(0)
     log_z.masked_fill_(~masses.on[0], 0)
-    scores = widen(emissions, mask, transitions, start, end)
     if lost.any():
         log_z[lost] = reference.log_partition(scores[0][lost], mask[lost], *scores[2:])
     if tags is not None:
@@ -141,23 +141,16 @@ def _shares(saved: Tensor, masses: _Masses) -> _Shares:
 
 
 def backward(
-    upstream: Tensor,
-    saved: Tensor,
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
+    upstream: Tensor, saved: Tensor, emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
-    masses, weights = _exponentiate(emissions, mask, transitions, start, end), upstream.to(saved.dtype)
+    scores = widen(emissions, mask, *parameters)
+    masses, weights = _exponentiate(*scores), upstream.to(saved.dtype)
     shares = _shares(saved, masses)
     by_tag = shares.tags * weights[:, None]
     steps = ((shares.before * weights[:, None]).flatten(0, 1).T @ shares.behind.flatten(0, 1)) * masses.transitions
     if (lost := shares.lost).any():
-        wide = widen(emissions[lost], mask[lost], transitions, start, end)
-        by_tag[:, lost], more = _shares_by_logarithms(*wide, weights[lost])
+        by_tag[:, lost], more = _shares_by_logarithms(scores[0][lost], mask[lost], *scores[2:], weights[lost])
         steps += more
     if tags is not None:
         _subtract_gold(tags, weights, masses, by_tag, steps)
@@ -166,8 +159,8 @@ def backward(
     by_emission.scatter_(1, masses.order[..., None].expand_as(by_emission), by_tag.transpose(0, 1))
     gradients = by_emission[:, : mask.shape[1]], steps, starts, ends
     d_emissions, d_transitions, d_start, d_end = (
-        gradient.masked_fill(scores == -torch.inf, 0).to(scores.dtype).contiguous()
-        for gradient, scores in zip(gradients, (emissions, transitions, start, end), strict=True)
+        gradient.masked_fill(given == -torch.inf, 0).to(given.dtype).contiguous()
+        for gradient, given in zip(gradients, (emissions, *parameters), strict=True)
     )
     return d_emissions, d_transitions, d_start, d_end
 
@@ -215,7 +208,7 @@ def loss_and_gradients(
     mean: bool,
     flag: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Sequence[Tensor]]]:
-    """Sum or mean of the losses, the losses (B,), and what hands out the gradients times a number."""
+    """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it."""
     scores = LatticeScores(emissions, mask, transitions, start, end, excluded).exclude()
     losses, saved = forward(emissions, tags, *scores[1:])
     total = losses.mean() if mean else losses.sum()
@@ -226,11 +219,10 @@ def loss_and_gradients(
     return total, losses, lambda upstream: torch._foreach_mul(gradients, upstream)
 
 
-def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+def marginals(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
     """(B, T, D): P(tag j at position t), which is the gradient of log Z; zero where not labelled."""
-    _, saved = forward(emissions, None, mask, transitions, start, end)
-    ones = emissions.new_ones(len(emissions))
-    return backward(ones, saved, emissions, None, mask, transitions, start, end)[0]
+    _, saved = forward(emissions, None, mask, *parameters)
+    return backward(emissions.new_ones(len(emissions)), saved, emissions, None, mask, *parameters)[0]
 
 
 def entropy(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The recursions as operators of torch, `torch.ops.maskedcrf.*`, each with its shapes and its gradient.
 
-So `torch.compile`, `torch.export` and activation checkpointing see one node and never the recursion inside. The
-operators are registered by hand: `torch.library.custom_op` takes 100 us more for each loss and gradient.
+`torch.compile`, `torch.export` and activation checkpointing see one node and never the recursion inside. The operators
+are registered by hand, because `torch.library.custom_op` takes 100 us more for each loss and gradient.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def _like_span_probability(emissions: Tensor, *rest: Any) -> Tensor:
 
 
 class _Operator(NamedTuple):
-    """An operator: how it is called, who computes it, what shapes come out, and its value in plain torch.
+    """An operator: its schema, which function of a backend computes it, its results' shapes, its value in plain torch.
 
-    Where there is no such value it is not differentiable. Where it saves a tensor, `gradient` names its gradient.
+    Without `exact` it is not differentiable. If it saves a tensor, `gradient` names the operator of its gradient.
     """
 
     schema: str
@@ -133,7 +133,7 @@ def _compute(operator: _Operator) -> Callable[..., Any]:
 
 
 def _record(name: str, operator: _Operator) -> Callable[..., Any]:
-    """What the operator does where autograd looks: it goes on the record if it has gradients and they are wanted."""
+    """The operator as autograd calls it: recorded if it has a gradient that is wanted, else just computed."""
 
     def record(*arguments: Any) -> Any:
         overload = getattr(OPERATORS, name).default

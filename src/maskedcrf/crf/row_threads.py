@@ -1,6 +1,6 @@
-"""The rows of a batch shared out to threads of our own, while kernels hold no GIL.
+"""The rows of a batch divided among threads of our own; kernels release the GIL.
 
-Numba's own threads do not survive two Python threads that enter them at once.
+Numba's own threads crash when two Python threads enter them at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def run_on_rows(kernel: Callable[..., Any], lattice: Any, *arguments: Any) -> li
 
 
 def run(kernel: Callable[..., Any], jobs: list[Any]) -> list[Any]:
-    """The result of each job; this thread does those that no other one has begun, as on a busy machine."""
+    """The result of each job. This thread works too, and does all that no other has begun when it is through."""
     waiting, results = deque(enumerate(jobs)), [None] * len(jobs)
 
     def work() -> None:

@@ -40,7 +40,7 @@ class LatticeScores(NamedTuple):
         return self.emissions, self.mask, transitions, start, end
 
     def widen(self) -> LatticeScores:
-        """The same in the widest precision: masses are far apart from 1, and their ratios are not."""
+        """The same in the widest precision, for a difference of two large sums."""
         return LatticeScores(*widen(*self[:5]), self.excluded)
 
 

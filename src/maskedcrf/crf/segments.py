@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from maskedcrf.crf.scores import LatticeScores
-from maskedcrf.crf.segment_choice import SegmentChoice
+from maskedcrf.segmentation.choice import SegmentChoice
 from maskedcrf.tags.constraints import Constraints
 
 
 class SegmentCandidates(SegmentChoice):
     """All segments of a batch that are at least this probable, to choose from at any higher threshold.
 
-    The CPU finds them whatever the backend, in one pass: it is also where paths are chosen over them.
+    The CPU finds them, whatever the backend, because paths over them are chosen there.
     """
 
     def __init__(self, scores: LatticeScores, constraints: Constraints, *, least: float) -> None:

@@ -1,4 +1,4 @@
-"""What callers give, checked at the door."""
+"""Checks of what callers give."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maskedcrf.errors import ConstraintError, MaskedCRFError, ShapeError
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.scheme import TagMatrices
 
-_WHOLE = (int, np.integer)
+_WHOLE, _LISTED = (int, np.integer), (tuple, list)
 
 
 def one_of(value: str, name: str, choices: Any) -> None:
@@ -29,7 +29,7 @@ def at_least_one(value: object, name: str) -> None:
 
 
 def tensor(given: object, name: str) -> None:
-    """Arrays and lists are not taken for tensors, which say on which device they are."""
+    """Arrays and lists are refused, because only a tensor says which device it is on."""
     if not isinstance(given, Tensor):
         raise ShapeError(f"{name} must be a tensor, got {type(given).__name__}: write torch.as_tensor({name})")
 
@@ -141,7 +141,7 @@ def spans(
 
 def _triple(span: Any, row: int) -> Any:
     """Start, end and type, which more may follow."""
-    whole = isinstance(span, tuple | list) and len(span) >= 3 and isinstance(span[0], _WHOLE)
+    whole = isinstance(span, _LISTED) and len(span) >= 3 and isinstance(span[0], _WHOLE)
     if whole and isinstance(span[1], _WHOLE):
         return span[:3]
     raise ShapeError(f"row {row}: a span is (start, end, type), got {span!r}; each row has a list of them")

@@ -81,6 +81,18 @@ def units_needed(alpha: float, delta: float | None = None) -> int:
     return math.ceil(math.log(delta) / math.log1p(-alpha) - 1e-9)
 
 
+def expected_loss_at_most(sample: Sample, alpha: float, level: float = 0.95) -> float:
+    """What the expected loss at a threshold of `expected_threshold` may be: alpha is its mean over samples.
+
+    Its sample lost at most a known mean there; this is the upper end of the interval around that.
+
+    >>> round(expected_loss_at_most(sample_of([[0.5]] * 500), 0.01), 3)
+    0.024
+    """
+    mean = (alpha * (sample.size + 1) - 1) / sample.size
+    return interval(min(max(mean, 0.0), 1.0), sample.size, level)[1]
+
+
 def p_value(mean: float, size: int, alpha: float) -> float:
     """How likely a mean loss this low is, at most, if the expected loss were above alpha (Hoeffding and Bentkus)."""
     if mean >= alpha:

@@ -238,17 +238,27 @@ def _in_order(item: tuple[str, Tally]) -> tuple[int, str]:
     return (int(number) if number.isdigit() else 0), item[0]
 
 
+def difference_line(found: Collector, comparison: Comparison) -> str:
+    """How much better or worse the second model is, and whether chance makes as much."""
+    test = comparison.test(found.counts)
+    more = "higher" if test.difference > 0 else "lower"
+    gain = f"{abs(test.difference):.2f} points {more} than" if test.difference else "the same as"
+    chance = f"{test.p_value:.3f}" if test.p_value >= 0.001 else "less than 0.001"
+    return (
+        f"the second model's F1 is {gain} the first's; by chance a difference as large comes with probability {chance} "
+        f"(sentences of the two swapped at random, {test.trials:,} trials)"
+    )
+
+
 def compare_sections(found: Collector, comparison: Comparison) -> list[Section]:
     """The second model beside the first."""
-    test = comparison.test(found.counts)
     first, second = (Tally(*counts.array()[:, 0].sum(0).tolist()) for counts in (found.counts, comparison.counts))
     both = comparison.found
     rows = [["first", *_ratios(first)], ["second", *_ratios(second)]]
+    line = difference_line(found, comparison)
     text = (
-        f"The second model's F1 is {test.difference:+.2f} points. By chance a difference as large comes with "
-        f"probability {test.p_value:.3f} (sentences of the two swapped at random, {test.trials:,} trials). Of the gold "
-        f"segments both find {both[True, True]}, the first alone {both[True, False]}, the second alone "
-        f"{both[False, True]}, neither {both[False, False]}."
+        f"{line[0].upper()}{line[1:]}. Of the gold segments both find {both[True, True]}, the first alone "
+        f"{both[True, False]}, the second alone {both[False, True]}, neither {both[False, False]}."
     )
     lists = (("second", "fewer", comparison.better), ("second", "more", comparison.worse))
     differences = [

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maskedcrf.crf.span_search import SpanPruner
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import next_buffer
 from maskedcrf.evaluation.check import located
@@ -23,8 +22,6 @@ Span = tuple[int, int, str]
 """Tokens start to end (exclusive) carry this type."""
 LEAST = 0.05
 """Segments that are neither gold nor predicted are kept if they are at least this probable."""
-LONGEST = 30
-"""Tokens of such a segment."""
 READ_AHEAD_BATCHES = 16
 
 
@@ -98,25 +95,22 @@ def _read_batch(
     tagger: Tagger, chosen: Sequence[tuple[Sentence, tuple[Span, ...] | None]], emissions: Tensor, mask: Tensor
 ) -> Iterator[Reading]:
     model, crf = tagger.model, tagger.model.crf
-    pruner = SpanPruner(crf.constraints, masked=crf.mask_mode != "off")
     paths = model.decode(emissions, mask, segment_threshold=tagger.threshold_for())
     predicted = [_spans(row) for row in read_paths(paths, crf.tags, model.scheme)]
     shares = crf.marginals(emissions, mask).double().cpu().numpy()
     entropies, on = crf.entropy(emissions, mask).tolist(), mask.cpu().numpy()
-    kinds, asked, outside = set(pruner.types), [], []
+    kinds = set(crf.constraints.matrices.types)
     outer = [number for number, tag in enumerate(crf.tags) if tag == model.scheme.outside]
-    for row, ((_, gold), found) in enumerate(zip(chosen, predicted, strict=True)):
-        own = shares[row, on[row]]
-        known = {span for span in gold or () if span[2] in kinds}
-        asked.append(sorted(known.union(found, pruner.candidates(own, LEAST, longest=LONGEST))))
-        outside.append(tuple(own[:, outer].sum(1).tolist()))
+    known = ({span for span in gold or () if span[2] in kinds} for _, gold in chosen)
+    asked = [sorted(spans.union(found)) for spans, found in zip(known, predicted, strict=True)]
     exact = crf.span_probability(emissions, asked, mask)
+    likely = crf.segment_candidates(emissions, mask, least=LEAST).by_row()
     for row, (sentence, gold) in enumerate(chosen):
-        pairs = zip(asked[row], exact[row].tolist(), strict=True)
-        kept = {*(gold or ()), *predicted[row]}
-        probabilities = {span: share for span, share in pairs if share >= LEAST or span in kept}
+        probabilities = {each[:3]: each.probability for each in likely[row] if each.probability >= LEAST}
+        probabilities |= zip(asked[row], exact[row].tolist(), strict=True)
+        outside = tuple(shares[row, on[row]][:, outer].sum(1).tolist())
         unseen = _unknown_words(model.encoder.parts, sentence.tokens)
-        yield Reading(sentence, gold, predicted[row], probabilities, outside[row], entropies[row], unseen)
+        yield Reading(sentence, gold, predicted[row], probabilities, outside, entropies[row], unseen)
 
 
 def _unknown_words(parts: Any, tokens: Sequence[str]) -> frozenset[int] | None:

@@ -100,8 +100,8 @@ def _tokenizer(text: str) -> Any:
         from tokenizers import Tokenizer
     except ImportError as error:
         raise MissingExtraError("this model needs tokenizers: pip install tokenizers") from error
-    check_tokenizer(text.encode(), "tokenizer.json")
+    checked = check_tokenizer(text.encode(), "tokenizer.json")
     try:
-        return Tokenizer.from_str(text)
+        return Tokenizer.from_str(json.dumps(checked))  # and not what else a library could read in the same text
     except Exception as error:  # the library raises nothing narrower
         raise DataError(f"tokenizer.json cannot be loaded ({str(error).splitlines()[0]})") from error

@@ -36,6 +36,9 @@ _INNER: dict[str, dict[int, str]] = {
     "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
     "sparse": {1: "tensor", 2: "tensor"},
 }
+_BYTES = {"node": {1, 4, 7}, "tensor": {8, 9, 13}}
+"""Fields, beside those that lead on, that are read as bytes; libraries skip what has their number in another form."""
+_NUMBERS = {"tensor": {2, 14}}
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 
 
@@ -121,11 +124,21 @@ def _entries(content: bytes) -> Iterator[tuple[str, str]]:
             count += 1
             if count > MOST_FIELDS:
                 raise DamagedError("more parts than any model has; refused")
-            if kind == "tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value)):
-                raise DamagedError("weights lie in another file, which is never read; export writes one file")
+            _check_field(kind, number, value)
             inner = _INNER.get(kind, {}).get(number)
             if inner and isinstance(value, memoryview):
                 waiting.append((inner, value, depth + (inner == "graph")))
+
+
+def _check_field(kind: str, number: int, value: int | memoryview | None) -> None:
+    """Refuse weights elsewhere, and what is read here, or by a library, but not written as its number says."""
+    if kind == "tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value)):
+        raise DamagedError("weights lie in another file, which is never read; export writes one file")
+    is_read = number in _INNER.get(kind, ()) or number in _BYTES.get(kind, ())
+    if (is_read and not isinstance(value, memoryview)) or (
+        number in _NUMBERS.get(kind, ()) and not isinstance(value, int)
+    ):
+        raise DamagedError("not an ONNX file")
 
 
 def _entry(message: memoryview) -> tuple[str, str]:

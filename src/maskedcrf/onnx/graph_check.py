@@ -7,7 +7,7 @@ ours are exported with are let through, every weight must be a number, and the r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,9 +122,9 @@ class _Node:
 
 def check_graph(content: bytes, rules: Constraints | None, *, states: int) -> Scores:
     """Check the graph of a model of so many tags, and give its scores; `rules` are None if its mask is off."""
-    (graph,) = _graphs(memoryview(content))
+    graph = _graph(memoryview(content))
     nodes = [bytes(value) for number, value in fields(graph) if number == 1 and isinstance(value, memoryview)]
-    tensors = dict(_tensor(value) for number, value in fields(graph) if number == 5 and isinstance(value, memoryview))
+    tensors = _tensors(graph)
     if len(nodes) > MAX_NODES:
         raise GraphError(f"more than {MAX_NODES:,} operators; {_TRUST}")
     if hashlib.sha256(b"".join(nodes[-CRF_NODES:])).hexdigest() != CRF_DIGEST:
@@ -138,9 +138,7 @@ def check_graph(content: bytes, rules: Constraints | None, *, states: int) -> Sc
 
 def read_scores(content: bytes, *, states: int) -> Scores:
     """The scores in the graph of a model of so many tags, which is trusted to be one of ours otherwise."""
-    (graph,) = _graphs(memoryview(content))
-    tensors = dict(_tensor(value) for number, value in fields(graph) if number == 5 and isinstance(value, memoryview))
-    return _check_rules(tensors, None, states)
+    return _check_rules(_tensors(_graph(memoryview(content))), None, states)
 
 
 def digest_rules(tags: Sequence[str], scores: Scores) -> str:
@@ -149,18 +147,20 @@ def digest_rules(tags: Sequence[str], scores: Scores) -> str:
     return hashlib.sha256("\n".join(tags).encode() + b"\0" + rules).hexdigest()
 
 
-def _graphs(model: memoryview) -> Iterator[memoryview]:
-    for number, value in fields(model):
-        if number == 7 and isinstance(value, memoryview):
-            yield value
-        elif number == 25:
-            raise GraphError(f"it defines operators of its own; {_TRUST}")
+def _graph(model: memoryview) -> memoryview:
+    parts = list(fields(model))
+    if any(number == 25 for number, _ in parts):
+        raise GraphError(f"it defines operators of its own; {_TRUST}")
+    graphs = [value for number, value in parts if number == 7 and isinstance(value, memoryview)]
+    if len(graphs) != 1:  # a library would merge several
+        raise GraphError("it has no graph, or several; export the model again")
+    return graphs[0]
 
 
 def _node(message: memoryview) -> _Node:
     node = _Node()
     for number, value in fields(message):
-        if isinstance(value, int):
+        if not isinstance(value, memoryview):
             continue
         if number == 1:
             node.inputs.append(bytes(value).decode("utf-8", "replace"))
@@ -180,12 +180,26 @@ def _check_node(node: _Node, constants: Any) -> None:
         raise GraphError(f"it computes {node.operator} of constants alone, which no export leaves to do; {_TRUST}")
 
 
+def _tensors(graph: memoryview) -> dict[str, NDArray[Any]]:
+    """All weights by name."""
+    tensors = dict[str, NDArray[Any]]()
+    for number, value in fields(graph):
+        if number == 15:
+            raise GraphError(f"it has sparse weights, which no model of maskedcrf has; {_TRUST}")
+        if number == 5 and isinstance(value, memoryview):
+            name, tensor = _tensor(value)
+            if name in tensors:  # which of them counts is the library's choice
+                raise GraphError(f"it has two weights {name!r:.60}; export the model again")
+            tensors[name] = tensor
+    return tensors
+
+
 def _tensor(message: memoryview) -> tuple[str, NDArray[Any]]:
     """Name and values of a tensor."""
     parts, dims = dict[int, Any](), list[int]()
     for number, value in fields(message):
         parts[number] = value
-        dims += numbers(value) if number == 1 else []
+        dims += numbers(value) if number == 1 and value is not None else []
     name = bytes(parts.get(8, b"")).decode("utf-8", "replace")
     kind, raw = parts.get(2, 0), parts.get(9, b"")
     if parts.keys() & _OTHER_FORMS:
@@ -195,7 +209,10 @@ def _tensor(message: memoryview) -> tuple[str, NDArray[Any]]:
         raise GraphError(f"weights {name!r:.60} are of a type that no model of maskedcrf has; {_TRUST}")
     if len(raw) != dtype.itemsize * int(np.prod(dims, dtype=object)):
         raise DamagedError("cut short or no ONNX file; fetch it again or export the model again")
-    values = np.frombuffer(raw, dtype.newbyteorder("<")).reshape(dims)
+    try:
+        values = np.frombuffer(raw, dtype.newbyteorder("<")).reshape(dims)
+    except (ValueError, OverflowError) as error:  # nothing, in 65 dimensions or of size 2^62
+        raise DamagedError(f"weights {name!r:.60} have a shape that no array has") from error
     return name, (values.astype(np.uint32) << 16).view(np.float32) if kind == _BFLOAT16 else values
 
 

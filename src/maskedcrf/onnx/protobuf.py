@@ -11,12 +11,17 @@ class DamagedError(Exception):
     """What is wrong with the bytes."""
 
 
-def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Number and value of each field of a protobuf message."""
+def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview | None]]:
+    """Number and value of each field of a protobuf message; None for numbers of fixed width, which nobody here reads.
+
+    What libraries may read in another way is refused: they drop what a key has beyond 32 bits.
+    """
     at, end = 0, len(message)
     while at < end:
         key, at = varint(message, at)
         kind = key & 7
+        if not 8 <= key < 1 << 32:
+            raise DamagedError("not an ONNX file")
         if kind == 0:
             value, at = varint(message, at)
             yield key >> 3, value
@@ -29,7 +34,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
             raise DamagedError("not an ONNX file")
         if at + size > end:
             raise DamagedError("cut short or no ONNX file; fetch it again or export the model again")
-        yield key >> 3, message[at : at + size]
+        yield key >> 3, message[at : at + size] if kind == 2 else None
         at += size
 
 

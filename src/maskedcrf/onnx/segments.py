@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedcrf.crf.segment_choice import SegmentChoice
 from maskedcrf.onnx.graph_check import Scores
+from maskedcrf.segmentation.choice import SegmentChoice
 from maskedcrf.tags.constraints import Constraints
 
 Floats = NDArray[np.float64]

@@ -29,11 +29,13 @@ def open_session(content: bytes, path: Path, *, trusted: bool) -> Any:
     options.log_severity_level = 4  # what fails is raised, too
     # A batch on each core: many small products on several cores at once mostly wait for each other.
     options.intra_op_num_threads = 1
+    # Else bytes that are sound as ONNX could also be a graph in onnxruntime's own format, which nobody has checked.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
     if not trusted:
         _bound_memory()
         options.add_session_config_entry("session.use_env_allocators", "1")
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     except Exception as error:  # onnxruntime's errors have no common base of their own
         raise OnnxFileError(f"{path}: onnxruntime refuses it ({str(error).splitlines()[0]})") from error
 
@@ -41,10 +43,11 @@ def open_session(content: bytes, path: Path, *, trusted: bool) -> Any:
 @cache
 def _bound_memory() -> None:
     """Give the process an allocator with a limit, once; sessions that ask for it share it."""
-    from onnxruntime import OrtAllocatorType, OrtArenaCfg, OrtMemoryInfo, OrtMemType, create_and_register_allocator
+    import onnxruntime as ort
 
-    place = OrtMemoryInfo("Cpu", OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, OrtMemType.DEFAULT)
-    create_and_register_allocator(place, OrtArenaCfg({"max_mem": MAX_MEMORY, "arena_extend_strategy": 1}))
+    ort.set_default_logger_severity(4)  # what fails is raised, too
+    place = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+    ort.create_and_register_allocator(place, ort.OrtArenaCfg({"max_mem": MAX_MEMORY, "arena_extend_strategy": 1}))
 
 
 def run_within(session: Any, outputs: list[str], arrays: dict[str, NDArray[np.generic]], seconds: float) -> list[Any]:

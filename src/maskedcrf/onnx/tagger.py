@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain, tee
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maskedcrf.crf.segment_choice import require_threshold
 from maskedcrf.data.batching import prediction_batches
 from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.data.texts import Numbered, TextInput, next_buffer, number_parts, require_list_of_texts, to_sentence
@@ -25,8 +24,9 @@ from maskedcrf.onnx.file import Description, OnnxFileError
 from maskedcrf.onnx.graph_check import GraphError, Scores, check_graph, digest_rules, read_scores
 from maskedcrf.onnx.protobuf import DamagedError
 from maskedcrf.onnx.session import TRY_SECONDS, open_session, run_within
+from maskedcrf.segmentation.choice import require_threshold
 from maskedcrf.tagger.fixed_tags import FixedTags
-from maskedcrf.tagger.options import Decoding, NamedThreshold, resolve_threshold
+from maskedcrf.tagger.options import Decoding, NamedThreshold, PredictOptions, resolve_threshold
 from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text
 from maskedcrf.tags.constraints import Constraints
 from maskedcrf.tags.segments import Segment, encode, read_paths
@@ -100,11 +100,15 @@ class OnnxTagger:
             raise OnnxFileError(f"{path}: its parts do not fit each other ({reason}); export it again") from error
         return tagger
 
+    @overload  # a string is a sequence of strings too: the first that fits counts
+    def predict(  # type: ignore[overload-overlap]
+        self, texts: str, **options: Unpack[PredictOptions]
+    ) -> Prediction: ...
     @overload
-    def predict(self, texts: str, **options: Any) -> Prediction: ...
-    @overload
-    def predict(self, texts: Sequence[TextInput], **options: Any) -> list[Prediction]: ...
-    def predict(self, texts: str | Sequence[TextInput], **options: Any) -> Prediction | list[Prediction]:
+    def predict(self, texts: Sequence[TextInput], **options: Unpack[PredictOptions]) -> list[Prediction]: ...
+    def predict(
+        self, texts: str | Sequence[TextInput], **options: Unpack[PredictOptions]
+    ) -> Prediction | list[Prediction]:
         """Tags and entities of one text, or of each of many; options as in `stream`."""
         if isinstance(texts, str):
             return next(self.stream([texts], **options))

@@ -29,8 +29,10 @@ class Check:
     high: float
     """Miss rates that this many units do not rule out, with 95 % confidence, whatever their distribution."""
     promised: float | None
+    at_most: float | None
+    """What the promise's own sample may miss, where only the average over samples was promised."""
     agrees: bool | None
-    """Whether the promised miss rate is not ruled out; None without a promise."""
+    """Whether the promise is not ruled out, the luck of its own sample allowed for; None without a promise."""
     unit: Unit
     loss: Loss
     units: int
@@ -56,7 +58,10 @@ class Check:
         if self.promised is None:
             return found
         verdict = "agrees with" if self.agrees else "breaks"
-        return f"{found}: this {verdict} the promise of at most {self.promised:.2%}"
+        luck = ""
+        if self.at_most is not None and self.agrees and self.low > self.promised:
+            luck = f", an average over samples: the one it was made on may miss up to {self.at_most:.2%}"
+        return f"{found}: this {verdict} the promise of at most {self.promised:.2%}{luck}"
 
 
 def check_promise(
@@ -81,7 +86,8 @@ def check_promise(
         low=low,
         high=high,
         promised=None if promise is None else promise.miss_rate,
-        agrees=None if promise is None else low <= promise.miss_rate,
+        at_most=None if promise is None else promise.at_most,
+        agrees=None if promise is None else low <= max(promise.miss_rate, promise.at_most or 0.0),
         unit=chosen,
         loss=loss,
         units=size,

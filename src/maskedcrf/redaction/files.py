@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from maskedcrf.data.formats.conll import read_conll
 from maskedcrf.data.formats.values import json_record, tokens_or_text
 from maskedcrf.data.sentence import Sentence
+from maskedcrf.data.texts import MAX_CHARACTERS
 from maskedcrf.errors import DataError
 from maskedcrf.files import LONGEST_LINE, file_name, open_binary
 from maskedcrf.redaction.cover import Cover
@@ -54,23 +55,46 @@ class Written(NamedTuple):
 
 
 def redact_text(redactor: Redactor, path: str) -> Iterator[Written]:
-    """The lines of a text file; all of them are one document."""
+    """The parts of a text file; all of them are one document."""
     marks, name = Marks(redactor.replace), file_name(path)
 
     def pieces() -> Iterator[Piece[Written]]:
         first = 0
-        for _, line in raw_lines(path):
-            mark = BYTE_ORDER_MARK if not first and line.startswith(BYTE_ORDER_MARK) else ""
-            piece = redactor.piece(line[len(mark) :], marks)
-            yield Piece(piece.sentences, partial(_finish_text, piece, line, len(mark), first, name))
-            first += len(line)
+        for part in _parts_of_text(path, redactor.tagger.tokenizer.sentences):
+            mark = "" if first else _byte_order_mark(part)
+            piece = redactor.piece(part[len(mark) :], marks)
+            yield Piece(piece.sentences, partial(_finish_text, piece, part, len(mark), first, name))
+            first += len(part)
 
     return redactor.each(pieces())
 
 
-def _finish_text(piece: Piece[Redaction], line: str, skip: int, first: int, name: str, covers: list[Cover]) -> Written:
+def _parts_of_text(path: str, splitter: str) -> Iterator[str]:
+    """Parts in which sentences stand whole: lines, what ends with a blank line, or all where nothing is split."""
+    part, size = [], 0
+    for number, line in raw_lines(path):
+        part.append(line)
+        size += len(line)
+        if splitter == "line" or (splitter != "none" and not line.strip(" \t\r\n")):
+            yield "".join(part)
+            part, size = [], 0
+        elif size > MAX_CHARACTERS:
+            raise DataError(
+                f"{file_name(path)}:{number}: no end of a sentence in {size:,} characters, as the model's splitter "
+                f"{splitter} has it; cut the text into several files, or put in blank lines"
+            )
+    if part:
+        yield "".join(part)
+
+
+def _byte_order_mark(text: str) -> str:
+    """The mark, if the text begins with one."""
+    return BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+
+
+def _finish_text(piece: Piece[Redaction], part: str, skip: int, first: int, name: str, covers: list[Cover]) -> Written:
     redaction = piece.finish(covers)
-    return Written(line[:skip] + redaction.text, _entries(name, line[skip:], redaction.hidden, first + skip))
+    return Written(part[:skip] + redaction.text, _entries(name, part[skip:], redaction.hidden, first + skip))
 
 
 def _entries(document: str, text: str, hidden: Iterable[Hidden], first: int = 0) -> list[Entry]:
@@ -166,8 +190,9 @@ def redact_columns(
                 continue
             parts = []
             for number, line in islice(lines, sentence.line + len(tokens) - next_line):
-                at = number - sentence.line
-                parts.append(_with_cell(line, sentence, token_column, at, tokens[at]) if at >= 0 else line)
+                at, mark = number - sentence.line, _byte_order_mark(line) if number == 1 else ""
+                cells = line[len(mark) :]
+                parts.append(mark + (_with_cell(cells, sentence, token_column, at, tokens[at]) if at >= 0 else cells))
             next_line = sentence.line + len(tokens)
             where = f"{file_name(path)}:{sentence.line}"
             yield Written("".join(parts), [entry._replace(document=where) for entry in entries])

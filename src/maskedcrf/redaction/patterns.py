@@ -100,25 +100,29 @@ IBAN_LENGTHS = {
     33: "RU",
 }
 """Characters of an IBAN, by country."""
-_LETTER = r"\p{Latin}\p{Greek}\p{Cyrillic}"
+_LETTER = r"\p{Latin}\p{Greek}\p{Cyrillic}\u0300-\u036f"
+"""The last are accents that follow their letter."""
 _GAP = r"[ \u00a0\u2011-]"
+_GAP_OR_DOT = r"[ \u00a0\u2011.-]"
 _IBAN = "|".join(
     rf"(?i:{countries.replace(' ', '|')}){_GAP}?[0-9]{{2}}(?:{_GAP}?[A-Za-z0-9]){{{length - 4}}}"
     for length, countries in IBAN_LENGTHS.items()
 )
 _IPV4 = r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}"
-_MORE = r"(?:[ \u00a0\u2011./()-]{0,2}[0-9])"
+_MORE = r"(?:(?:[ \u00a0\u2011./()-]{0,2}| / )[0-9])"
 """A further digit of a telephone number."""
+_EXTENSION = r"(?: ?(?i:x|ext\.?) ?[0-9]{1,6})?"
 _PHONES = (
     rf"\+[1-9]{_MORE}{{6,14}}",
     rf"00[1-9]{_MORE}{{7,13}}",
     rf"\(?0[1-9]{_MORE}{{7,10}}",
-    r"(?:1[ .-])?\(?[2-9][0-9]{2}\)?[ .-]{1,2}[2-9][0-9]{2}[ .-][0-9]{4}",
+    rf"(?:1{_GAP_OR_DOT})?(?:\([2-9][0-9]{{2}}\){_GAP_OR_DOT}{{0,2}}|[2-9][0-9]{{2}}{_GAP_OR_DOT}{{1,2}})"
+    rf"[2-9][0-9]{{2}}{_GAP_OR_DOT}[0-9]{{4}}",
     r"1[3-9][0-9][ -]?[0-9]{4}[ -]?[0-9]{4}",
 )
 _CARDS = (
-    r"[0-9]{4}([ -])[0-9]{4}\1[0-9]{4}\1[0-9]{4}",
-    r"3[0-9]{3}([ -])[0-9]{6}\2[0-9]{4,5}",
+    rf"[0-9]{{4}}({_GAP})[0-9]{{4}}\1[0-9]{{4}}\1[0-9]{{4}}",
+    rf"3[0-9]{{3}}({_GAP})[0-9]{{6}}\2[0-9]{{4,5}}",
     r"[0-9]{13,19}",
 )
 _URL = rf"[{_LETTER}0-9\[\]@._~:/?#!$&()*+,;=%-]"
@@ -129,7 +133,7 @@ _TABLE: tuple[tuple[str, str, str, Callable[[str], bool] | None], ...] = (
         "email",
         "EMAIL",
         rf"(?<![{_LETTER}0-9_])[{_LETTER}0-9_][{_LETTER}0-9._%+'-]{{0,63}}+"
-        rf"@(?:[{_LETTER}0-9-]{{1,63}}+\.){{1,8}}[{_LETTER}]{{2,24}}+(?![0-9-])",
+        rf"@(?:[{_LETTER}0-9-]{{1,63}}+\.){{1,8}}(?:xn--[a-z0-9-]{{2,59}}+|[{_LETTER}]{{2,24}}+)(?![0-9])",
         None,
     ),
     (
@@ -143,13 +147,13 @@ _TABLE: tuple[tuple[str, str, str, Callable[[str], bool] | None], ...] = (
         "ipv6",
         "IP",
         r"(?:(?<![A-Za-z0-9_:.])|(?<=[G-Zg-z][0-9]?:))"
-        r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]{0,40}(?:[0-9A-Fa-f]|::)(?![A-Za-z0-9_])",
+        r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]{0,40}(?:[0-9A-Fa-f]|(?<=:):)(?![A-Za-z0-9_])",
         checks.is_ipv6,
     ),
     (
         "phone",
         "PHONE",
-        rf"(?=[+(0-9])(?<![A-Za-z0-9_+]|[0-9][.,/-])(?:{'|'.join(_PHONES)})(?![A-Za-z0-9])",
+        rf"(?=[+(0-9])(?<![A-Za-z0-9_+]|[0-9][.,/-])(?:{'|'.join(_PHONES)}){_EXTENSION}(?![A-Za-z0-9])",
         checks.is_phone,
     ),
     ("iban", "IBAN", rf"(?<![A-Za-z0-9])(?=[A-Za-z]{{2}}{_GAP}?[0-9])(?:{_IBAN})(?![A-Za-z0-9])", checks.is_iban),
@@ -157,7 +161,7 @@ _TABLE: tuple[tuple[str, str, str, Callable[[str], bool] | None], ...] = (
     (
         "us-ssn",
         "ID",
-        r"(?<![0-9]|[0-9]-)[0-9]{3}([ -])[0-9]{2}\1[0-9]{4}(?![0-9]|-[0-9])",
+        r"(?<![0-9]|[0-9]-)[0-9]{3}([ \u00a0\u2011-])[0-9]{2}\1[0-9]{4}(?![0-9]|-[0-9])",
         checks.is_us_social_security,
     ),
     (

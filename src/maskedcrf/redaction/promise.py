@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 from maskedcrf import __version__
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError, VoidPromiseError
-from maskedcrf.evaluation.risk import Sample, confident_threshold, expected_threshold
+from maskedcrf.evaluation.risk import Sample, confident_threshold, expected_loss_at_most, expected_threshold
 from maskedcrf.redaction.cover import TypeTags, stream_covers
 from maskedcrf.redaction.measure import Loss, Measurement, Unit, choose_unit, measure, require_known_types
 from maskedcrf.tagger.folder import digest_model
@@ -64,6 +64,8 @@ class Promise(BaseModel):
     miss_rate: float = Field(gt=0, lt=1)
     confidence: float | None = Field(None, gt=0, lt=1)
     """The share of samples for which the promise holds; None promises the mean over samples."""
+    at_most: float | None = Field(None, ge=0, le=1)
+    """What the threshold of this one sample may miss, with 97.5 % confidence, where the promise is an average."""
     types: tuple[str, ...]
     unit: Unit
     loss: Loss
@@ -127,6 +129,7 @@ def make_promise(
         threshold=threshold,
         miss_rate=miss_rate,
         confidence=confidence,
+        at_most=_at_most(samples, miss_rate) if confidence is None else None,
         types=tags.names,
         unit=measured.unit,
         loss=loss,
@@ -161,6 +164,12 @@ def _threshold(sample: Sample, miss_rate: float, confidence: float | None, *, gr
     if confidence is None:
         return expected_threshold(sample, miss_rate)
     return confident_threshold(sample, miss_rate, (1 - confidence) / groups)
+
+
+def _at_most(samples: Mapping[str, Sample], miss_rate: float) -> float:
+    """Of several groups each takes its share of the doubt."""
+    level = 1 - 0.05 / len(samples)
+    return max(expected_loss_at_most(sample, miss_rate, level) for sample in samples.values())
 
 
 def _round_down(threshold: float) -> float:

@@ -59,9 +59,10 @@ class RedactionService:
 
     def question(self, request: schemas.RedactRequest) -> RedactQuestion:
         """With the types of the promise unless others are given."""
-        if request.types is not None:
-            return RedactQuestion(tuple(dict.fromkeys(request.types)))
-        return RedactQuestion(None if self.promise is None else self.promise.types)
+        promised = None if self.promise is None else self.promise.types
+        if request.types is None or set(request.types) == set(promised or ()):
+            return RedactQuestion(promised)
+        return RedactQuestion(tuple(dict.fromkeys(request.types)))
 
     def job(self, request: schemas.RedactRequest) -> RedactJob:
         """The text cut into sentences, each a document of this request alone."""

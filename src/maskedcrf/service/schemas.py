@@ -228,6 +228,7 @@ class Promise(BaseModel):
     threshold: float
     miss_rate: float
     confidence: float | None = Field(description="The share of samples it holds for; null promises their mean.")
+    at_most: float | None = Field(description="What this one sample may miss, with 97.5 % confidence, of such a mean.")
     types: list[str]
     unit: str
     loss: str

@@ -82,10 +82,10 @@ class FolderConfig(BaseModel):
     format: Literal["maskedcrf tagger"] = "maskedcrf tagger"
     version: str = __version__
     tags: tuple[str, ...]
-    scheme: str
+    scheme: str = Field(max_length=100)
     """The scheme trained on; `output_scheme` is that of the tags given out."""
-    output_scheme: str
-    delimiter: str = "-"
+    output_scheme: str = Field(max_length=100)
+    delimiter: str = Field("-", max_length=100)
     prefix_last: bool = False
     head: Head
     mask: MaskMode
@@ -283,7 +283,7 @@ def _load(directory: Path) -> tuple[TaggerModel, FolderConfig, Scheme]:
     # The caller's random numbers are not ours to use up.
     with torch.random.fork_rng(devices=[]):
         # Sizes first: a lying configuration must not cost memory.
-        with torch.device("meta"), building_at_most(len(header), str(directory)):
+        with torch.device("meta"), building_at_most(header, str(directory)):
             outline = build()
         check_header(directory / WEIGHTS, header, outline)
         model = build()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, repeat, tee
+from itertools import chain, repeat, tee
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maskedcrf.crf.segment_choice import require_threshold
-from maskedcrf.crf.span_search import SpanPruner
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import Numbered, Place, next_buffer, number_parts
 from maskedcrf.errors import IllegalPathError, MaskedCRFError
+from maskedcrf.segmentation.choice import require_threshold
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.parallel import compute_emissions
 from maskedcrf.tagger.prediction import Prediction, RankedPath, join_by_text
@@ -34,7 +33,6 @@ MAX_BATCH_SENTENCES = 256
 """Sentences in one forward pass, however short."""
 MIN_LENGTH_RATIO = 0.8
 """A batch that is large enough is not filled up with sentences shorter than this times its longest: they would pad."""
-SPANS_AT_ONCE = 4096
 MAX_NBEST = 1000
 """To be ranked: their beginnings are all kept for every word and tag of a batch."""
 
@@ -199,16 +197,7 @@ def _spans_above(
     model: TaggerModel, lattice: _BatchScores, threshold: float
 ) -> tuple[list[list[Segment]], list[tuple[float, ...]]]:
     """All segments of each row with at least this probability, and their probabilities."""
-    bounds = SpanPruner(model.crf.constraints, masked=model.crf.mask_mode != "off")
-    marginals = model.crf.marginals(lattice.emissions, lattice.mask, allowed=lattice.allowed).double().cpu().numpy()
-    on = lattice.mask.cpu().numpy()
-    kept: list[list[tuple[Segment, float]]] = [[] for _ in on]
-    places = ((row, bounds.candidates(marginals[row, on[row]], threshold)) for row in range(len(on)))
-    found = ((row, Segment(*each)) for row, candidates in places for each in candidates)
-    while chunk := list(islice(found, SPANS_AT_ONCE)):
-        rows: list[list[Segment]] = [[] for _ in on]
-        for row, segment in chunk:
-            rows[row].append(segment)
-        for row, exact in enumerate(_probabilities(model, lattice, rows)):
-            kept[row] += [pair for pair in zip(rows[row], exact, strict=True) if pair[1] >= threshold]
-    return [[segment for segment, _ in row] for row in kept], [tuple(share for _, share in row) for row in kept]
+    candidates = model.crf.segment_candidates(lattice.emissions, lattice.mask, least=threshold, allowed=lattice.allowed)
+    kept = [[each for each in sorted(row) if each.probability >= threshold] for row in candidates.by_row()]
+    rows = [[Segment(*each[:3]) for each in row] for row in kept]
+    return rows, [tuple(each.probability for each in row) for row in kept]

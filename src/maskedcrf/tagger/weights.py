@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,6 +23,8 @@ MAX_MODULES_PER_WEIGHT = 32
 """A model needs some modules without weights beside those with: activations, dropout, containers."""
 SPARE_WEIGHTS = 64
 """Weights that a library builds and that are taken out again before they are saved, such as a pooler's."""
+SPARE_TABLE_BYTES = 64 << 20
+"""Of tables that a library computes and never saves, such as those of positions, beside twice the weights' own size."""
 _TYPES = {
     **dict.fromkeys(("F64", "F32", "F16", "BF16"), "floating-point"),
     **dict.fromkeys(("I64", "I32", "I16", "I8", "U8"), "whole"),
@@ -55,7 +58,8 @@ def check_header(path: Path, found: Mapping[str, Entry], model: nn.Module) -> No
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != shapes.get(name):
             sides = [str(side.get(name, "nothing")) for side in (shapes, expected)]
-            raise ModelFolderError(f"{path}: {name} is {sides[0]} where the model of config.json has {sides[1]}")
+            shown = ascii(name)[1:-1][:100]  # of no model's own, perhaps
+            raise ModelFolderError(f"{path}: {shown} is {sides[0]} where the model of config.json has {sides[1]}")
     for name, tensor in model.state_dict().items():
         if _TYPES.get(found[name].kind) != _kind(tensor):
             raise ModelFolderError(
@@ -103,26 +107,30 @@ def digest_weights(weights: Mapping[str, Tensor]) -> str:
 
 
 @contextmanager
-def building_at_most(weights: int, where: str) -> Iterator[None]:
-    """Stop building a model that grows beyond so many weights: a configuration costs no more than what came with it."""
-    left = {"weights": weights + SPARE_WEIGHTS, "modules": MAX_MODULES_PER_WEIGHT * (weights + SPARE_WEIGHTS)}
+def building_at_most(header: Mapping[str, Entry], where: str) -> Iterator[None]:
+    """Stop building a model that grows beyond the weights of this header: a configuration costs no more than they."""
+    left = {
+        "weights": len(header) + SPARE_WEIGHTS,
+        "modules": MAX_MODULES_PER_WEIGHT * (len(header) + SPARE_WEIGHTS),
+        "table bytes": SPARE_TABLE_BYTES + 8 * sum(prod(entry.shape) for entry in header.values()),
+    }
     thread = get_ident()
 
-    def count(kind: str) -> Any:
-        def register(module: nn.Module, name: str, value: object) -> None:
-            if get_ident() != thread:
-                return
-            left[kind] -= 1
-            if left[kind] < 0:
-                raise ModelFolderError(
-                    f"{where}: describes a larger model than the {weights} weights it came with; save it again"
-                )
-
-        return register
+    def take(kind: str, amount: int) -> None:
+        if get_ident() != thread:
+            return
+        left[kind] -= amount
+        if left[kind] < 0:
+            raise ModelFolderError(
+                f"{where}: describes a larger model than the {len(header)} weights it came with; save it again"
+            )
 
     handles = [
-        hooks.register_module_parameter_registration_hook(count("weights")),
-        hooks.register_module_module_registration_hook(count("modules")),
+        hooks.register_module_parameter_registration_hook(lambda module, name, weight: take("weights", 1)),
+        hooks.register_module_module_registration_hook(lambda module, name, inner: take("modules", 1)),
+        hooks.register_module_buffer_registration_hook(
+            lambda module, name, table: take("table bytes", 0 if table is None else table.nbytes)
+        ),
     ]
     try:
         yield

@@ -75,6 +75,8 @@ class Scheme:
             return scheme
         if not isinstance(scheme, str):
             raise SchemeError(f"a scheme is a name such as 'BIO', or a Scheme; got {scheme!r:.60}")
+        if not delimiter:
+            raise SchemeError("an empty delimiter cannot part prefix and type; give one, such as '-'")
         name = ALIASES.get(scheme.upper(), scheme.upper())
         if name == "IOB":
             raise SchemeError("'IOB' is ambiguous: say IOB1 (B- only between neighbours) or IOB2 (every segment)")

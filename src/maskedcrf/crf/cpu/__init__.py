@@ -1,7 +1,7 @@
 """The recursions on the CPU, in numba: same contract as the other backends; computed in double whatever comes in.
 
-`packed` has the layout and the masses, `sums` and `segments` what is summed over all paths, `paths` the best paths and
-drawn ones; `row_threads` shares large batches out. Parameters come as in `reference`.
+`packed` has the layout and the masses, `sums` and `segments` sum over all paths, `paths` finds the best paths and draws
+paths; `row_threads` divides large batches among threads. Arguments come in the order of `reference`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def loss_and_gradients(
     emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor,
     excluded: tuple[Tensor, Tensor, Tensor] | None, *, mean: bool, flag: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], list[Tensor]]]:  # fmt: skip
-    """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
+    """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
-    The gradients are computed here; what is left is to multiply. The `flag` is for devices that compute later.
+    The gradients are computed here; the function multiplies them in place, so it may be called once. The `flag` is for
+    devices that compute later.
     """
     parameters = [transitions, start, end]
     for n, out in enumerate(excluded or ()):
@@ -126,22 +127,20 @@ def span_probability(emissions: Tensor, mask: Tensor, *given: Tensor) -> Tensor:
     *parameters, spans, member, continues = given
     found, places = torch.empty(len(spans), dtype=torch.float64), _array(spans)
     bounds = np.searchsorted(places[:, 0], np.arange(len(mask) + 1))
-    question = np.stack(_array(continues).nonzero()), _array(member), places, bounds, found.numpy(), 0.0, 0
+    question = np.stack(_array(continues).nonzero()), _array(member), places, bounds, found.numpy(), 0.0
     run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *question)
     return found
 
 
-def likely_spans(
-    emissions: Tensor, mask: Tensor, *given: Tensor, threshold: float = 0.0, longest: int | None = None
-) -> tuple[Any, Any]:
-    """All segments with a probability above 0 and of at least `threshold`, and of at most `longest` positions.
+def likely_spans(emissions: Tensor, mask: Tensor, *given: Tensor, threshold: float = 0.0) -> tuple[Any, Any]:
+    """All segments with a probability above 0 and of at least `threshold`.
 
     After the parameters, `members` (K, D) are the tags of each type, `continues` (D, D) the steps inside one segment.
     The result is (M, 4) of row, first position, last + 1 and type, sorted by row, last, type and first, and P (M,).
     """
     *parameters, members, continues = given
-    nothing, most = (np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)), max(1, mask.shape[1])
-    question = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold), longest or most
+    nothing = np.empty((0, 3), np.int64), np.empty(0, np.int64), np.empty(0)
+    question = np.stack(_array(continues).nonzero()), _array(members), *nothing, float(threshold)
     found = run_on_rows(segments.sum_segments, _arrays(emissions, mask, *parameters), *question)
     where, chances = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.lexsort(where.T[[1, 3, 2, 0]])
@@ -159,7 +158,7 @@ def _sum_paths(
     for array in target:
         array.fill(0.0)  # on two threads, as torch would, it may take longer than all the rest
     gold, every, jobs = _NO_TAGS if tags is None else _array(tags), np.zeros((len(mask) * apart, size + 2, size)), []
-    # In one piece: the allocator would give smaller ones back to the system, and page them in again each time.
+    # One array for all threads: smaller ones would be given back to the system and paged in again at each call.
     room = np.empty((threads, 2, chunk * mask.shape[1], _width(size))) if saved is None else [saved] * threads
     for first in range(threads):
         found, share = every if apart else np.zeros((1, size + 2, size)), (chunk, first, threads)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maskedcrf.crf.machine_code import as_written, compiled
+from maskedcrf.machine_code import as_written, compiled
 
 VECTOR = 4
 LEAST_MASS, LEAST_STEP = 1e-70, 1e-45

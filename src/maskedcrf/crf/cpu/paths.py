@@ -9,7 +9,7 @@ import numpy as np
 
 from maskedcrf.crf.cpu.packed import VECTOR, Packed, forward_masses, get, pack, steps_of
 from maskedcrf.crf.cpu.sums import log_forward
-from maskedcrf.crf.machine_code import compiled
+from maskedcrf.machine_code import compiled
 
 
 @compiled

@@ -9,7 +9,7 @@ import numpy as np
 
 from maskedcrf.crf.cpu.packed import Packed, Steps, carry, descend, forward_masses, get, pack, steps_of
 from maskedcrf.crf.cpu.sums import log_backward, log_forward
-from maskedcrf.crf.machine_code import compiled
+from maskedcrf.machine_code import compiled
 
 
 @compiled
@@ -86,9 +86,8 @@ def _follow_segment(
 ) -> int:  # fmt: skip
     """Fill in P of each segment from `first` to before `beyond`, by its length - 1; how many there are.
 
-    Its `kind` is what `_tags_and_steps` says. A segment is no likelier than that one
-    of its type opens where it does, and that this one has gone on so far: where that is below `least`, or 0, the rest
-    is left out.
+    Its `kind` is what `_tags_and_steps` says. A segment is no likelier than that one of its type opens where it does,
+    and that this one has gone on so far: where that is below `least`, or 0, the rest is left out.
     """
     (opens, closes, goes_on), (tags, inner), whole = known, kind, inside[2]
     for t in range(first, beyond):
@@ -112,14 +111,13 @@ def _follow_segment(
 
 @compiled
 def sum_segments(
-    lattice: Any, pairs: Any, members: Any, spans: Any, bounds: Any, chance_of: Any, least: float, longest: int,
-    share: Any,
-) -> Any:  # fmt: skip
+    lattice: Any, pairs: Any, members: Any, spans: Any, bounds: Any, chance_of: Any, least: float, share: Any
+) -> Any:
     """P of the `spans` (N, 3) with their tags in `members` (N, D), each row's between its `bounds`, in `chance_of`.
 
-    If `bounds` is empty, the result is all segments of at most `longest` positions with a P of at least `least`, of
-    each type in `members` (K, D): row, first, last + 1 and type (M, 4), and P (M,). The `pairs` (2, L) are the steps
-    that continue a segment, in their order.
+    If `bounds` is empty, the result is all segments with a P of at least `least`, of each type in `members` (K, D):
+    row, first, last + 1 and type (M, 4), and P (M,). The `pairs` (2, L) are the steps that continue a segment, in
+    their order.
     """
     emissions, mask, transitions, start, end = lattice
     chunk, first_chunk, stride = share
@@ -149,16 +147,15 @@ def sum_segments(
                 chance_of[k] = closed[length - 1] if length == beyond - first else 0.0
         for k in range(0 if bounds.size else members.shape[0]):
             kind = _tags_and_steps(members[k], pairs, room)
+            first = 0
             for at in range(places.size):
-                opening = 0.0
+                first += at == begins[first + 1]
+                n, opening = at - begins[first], 0.0
                 for tag in kind[0]:
                     opening += opens[at, tag]
                 if opening < least or opening == 0.0:
                     continue
-                first = np.searchsorted(begins, at, side="right") - 1
-                n = at - begins[first]
-                beyond = min(counts[n], first + longest)
-                length = _follow_segment(begins, n, known, pairs, kind, first, beyond, least, inside, closed)
+                length = _follow_segment(begins, n, known, pairs, kind, first, counts[n], least, inside, closed)
                 while number + length > found.size:
                     where, found = np.concatenate((where, where)), np.concatenate((found, found))
                 for t in range(length):

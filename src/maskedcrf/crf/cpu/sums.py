@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maskedcrf.crf.cpu.packed import Packed, count_steps, descend, forward_masses, get, pack, steps_of
-from maskedcrf.crf.machine_code import compiled
+from maskedcrf.machine_code import compiled
 
 
 @compiled
@@ -122,9 +122,9 @@ def sum_paths(
     lattice: Any, tags: Any, weights: Any, losses: Any, gradients: Any, all_sums: Any, work: Any, up: bool, down: bool,
     share: Any,
 ) -> None:  # fmt: skip
-    """On the way `up` the losses of a share of the rows; on the way `down` their gradients, each times its weight.
+    """The losses of a share of the rows if `up`, and their gradients, each times its row's weight, if `down`.
 
-    `work` (2, N, width) has room for the masses of a chunk; of all rows if the ways are gone by different calls.
+    `work` (2, N, width) has room for the masses of a chunk, or of all rows if one call goes up and another one down.
     Without gold `tags`, which are (0, 0) then, losses are log Z. The gradients by transitions, start and end, one below
     the other (D + 2, D), are added to the first of `all_sums`, or to each chunk's own if there are as many.
     """

@@ -50,19 +50,11 @@ class Gradients(NamedTuple):
     end: Tensor
 
 
-def forward(
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
-) -> tuple[Tensor, Tensor]:
+def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
     """(B,): log Z less the score of `tags`, or log Z without them; and what `backward` needs to be given."""
     losses, saved = emissions.new_empty(len(emissions)), empty_saved(emissions)
     if len(emissions):
-        given = _given(emissions, tags, mask, transitions, start, end)
-        _scan(given, losses, saved, _after(saved, emissions))
+        _scan(_given(emissions, tags, mask, parameters), losses, saved, _after(saved, emissions))
     return losses, saved
 
 
@@ -79,16 +71,14 @@ def _given(
     emissions: Tensor,
     tags: Tensor | None,
     mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
+    parameters: Sequence[Tensor],
     excluded: ExcludedSteps | None = None,
 ) -> Given:
     if excluded is not None and emissions.shape[2] > RESIDENT:  # read at every step, not once: excluded beforehand
-        parts = zip((transitions, start, end), excluded, strict=True)
-        (transitions, start, end), excluded = (part.masked_fill(out, -torch.inf) for part, out in parts), None
+        parts = zip(parameters, excluded, strict=True)
+        parameters, excluded = [part.masked_fill(out, -torch.inf) for part, out in parts], None
     gold, outs = mask if tags is None else tags, (mask, mask, mask) if excluded is None else excluded
-    tensors = [one.contiguous() for one in (emissions, gold, mask, transitions, start, end, *outs)]
+    tensors = [one.contiguous() for one in (emissions, gold, mask, *parameters, *outs)]
     kind = (emissions.get_device(), *[one.dtype for one in tensors]) if _aligned(*tensors) else None
     return Given(tuple(tensors), tags is not None, excluded is not None, kind)
 
@@ -140,20 +130,13 @@ def _scan(given: Given, losses: Tensor, saved: Tensor, after: Tensor) -> None:
 
 
 def backward(
-    upstream: Tensor,
-    saved: Tensor,
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
+    upstream: Tensor, saved: Tensor, emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor
 ) -> Gradients:
     """The gradients of (upstream * losses).sum(), exactly zero where a score is -inf."""
-    gradients = _empty_gradients(emissions, transitions, start, end)
+    gradients = Gradients(*map(_contiguous_like, (emissions, *parameters)))
     if len(emissions) == 0:
-        return Gradients(gradients.emissions, *(part.zero_() for part in gradients[1:]))
-    given, weights = _given(emissions, tags, mask, transitions, start, end), upstream.contiguous()
+        return Gradients(*map(torch.zero_, gradients))
+    given, weights = _given(emissions, tags, mask, parameters), upstream.contiguous()
     if not _aligned(weights):
         given = given._replace(kind=None)
     partials = _shares(given, weights, saved, _after(saved, emissions), out=gradients.emissions)
@@ -173,19 +156,18 @@ def loss_and_gradients(
     mean: bool,
     flag: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Gradients]]:
-    """Sum or mean of the losses, the losses (B,), and what gives its gradients, once, for that of the loss itself.
+    """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
-    The emissions' gradient takes the place of the backward scan's masses, which nobody
-    needs afterwards; all but the last launch is done here. The sum or mean goes to `flag` as well, a float64 that may
-    lie in the host's own memory.
+    All but the last launch is done here. The emissions' gradient overwrites the backward scan's masses, so the function
+    may be called once. The sum or mean is also written to `flag`, a float64 that may lie in the host's memory.
     """
     losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
-    gradients = _empty_gradients(emissions, transitions, start, end)
+    gradients = Gradients(*map(_contiguous_like, (emissions, transitions, start, end)))
     if len(emissions) == 0:
         if flag is not None:
             flag.zero_()
         return reduced.fill_(torch.nan if mean else 0.0), losses, lambda _: Gradients(*map(torch.zero_, gradients))
-    given = _given(emissions, tags, mask, transitions, start, end, excluded)
+    given = _given(emissions, tags, mask, (transitions, start, end), excluded)
     saved = emissions.new_empty(_regions_size(emissions), dtype=torch.float64)
     after = gradients.emissions
     _scan(given, losses, saved, after)
@@ -199,21 +181,16 @@ def loss_and_gradients(
     return reduced, losses, finish
 
 
-def _empty_gradients(emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Gradients:
-    return Gradients(
-        torch.empty_like(emissions, memory_format=torch.contiguous_format),
-        torch.empty_like(transitions, memory_format=torch.contiguous_format),
-        torch.empty_like(start, memory_format=torch.contiguous_format),
-        torch.empty_like(end, memory_format=torch.contiguous_format),
-    )
+def _contiguous_like(tensor: Tensor) -> Tensor:
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
 
 
-def marginals(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
+def marginals(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
     """(B, T, D): P(tag j at position t); zero where not labelled."""
-    losses, saved = forward(emissions, None, mask, transitions, start, end)
-    shares = torch.empty_like(emissions, memory_format=torch.contiguous_format)
+    losses, saved = forward(emissions, None, mask, *parameters)
+    shares = _contiguous_like(emissions)
     if len(emissions):
-        given = _given(emissions, None, mask, transitions, start, end)
+        given = _given(emissions, None, mask, parameters)
         _shares(given, losses, saved, _after(saved, emissions), out=shares, even=SUM, steps=False)
     return shares
 
@@ -307,7 +284,7 @@ def viterbi(
         return Paths(tags, scores)
     smallest = torch.uint8 if size <= 256 else torch.int16
     pointers = torch.empty((rows, length, size), dtype=smallest, device=emissions.device)
-    (one, _, *others), _, masked, kind = _given(emissions, None, mask, transitions, start, end, excluded)
+    (one, _, *others), _, masked, kind = _given(emissions, None, mask, (transitions, start, end), excluded)
     results, width = (tags, scores, pointers), _width(size)
     if size <= RESIDENT:
         constants = {"size": size, "width": width, "pad": PAD, "masked": masked}

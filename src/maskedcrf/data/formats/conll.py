@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import BinaryIO, TextIO
 
 from maskedcrf.data.formats.writing import TaggedText
@@ -75,27 +76,6 @@ def read_conll(
                     yield from _marks(lines, name, line, document)
                 document += sum(map(is_docstart, lines))
             line += len(lines) - 1
-
-
-def read_many(
-    paths: Iterable[str | os.PathLike[str]],
-    *,
-    token_column: int = 0,
-    tag_column: int | None = -1,
-    comment: str | None = None,
-    keep_docstart: bool = False,
-    marks: bool = False,
-) -> Iterator[Sentence]:
-    """The sentences of several files, in order."""
-    for path in paths:
-        yield from read_conll(
-            path,
-            token_column=token_column,
-            tag_column=tag_column,
-            comment=comment,
-            keep_docstart=keep_docstart,
-            marks=marks,
-        )
 
 
 def write_conll(sentences: Iterable[Sentence], handle: TextIO) -> int:
@@ -209,6 +189,7 @@ class ColumnLayout:
         """The sentences of one block, whose first line has this number in the file; returns its last one's document."""
         # The quick split is right only where no run, no leading blank and no other separator can occur.
         quick = self.by_tab or not (text[0] == " " or any(odd in text for odd in _ODD_BLANKS))
+        is_even, has_marks = quick and self._is_even(filter(None, lines)), DOCSTART in text
         begin, total = 0, len(lines)
         while begin < total:
             try:
@@ -220,13 +201,14 @@ class ColumnLayout:
                     mark = self._mark(lines[begin], first + begin, document, alone=begin + 1 == end)
                     yield replace(mark, is_comment=True)
                 begin += 1
-            if begin < end and is_docstart(lines[begin]):
+            if has_marks and begin < end and is_docstart(lines[begin]):
                 document += 1
                 if marks:
                     yield self._mark(lines[begin], first + begin, document, alone=begin + 1 == end)
                 begin += marks or not keep_docstart
             if begin < end:
-                yield self._sentence(lines[begin:end], first + begin, document, quick=quick)
+                own = lines[begin:end]
+                yield self._sentence(own, first + begin, document, is_even=is_even or (quick and self._is_even(own)))
             begin = end + 1
         return document
 
@@ -235,12 +217,16 @@ class ColumnLayout:
         mark = DocumentMark((), None, self.name, number, separator=self.separator, document=document, mark=line)
         return replace(mark, alone=alone, missing=max(self.width - here, 0))
 
-    def _sentence(self, lines: list[str], first: int, document: int, *, quick: bool) -> Sentence:
-        separator = "\t" if self.by_tab else " "
-        if quick and {line.count(separator) for line in lines} == {self.width - 1}:
+    def _is_even(self, lines: Iterable[str]) -> bool:
+        """Whether each line has as many separators as the file has columns, less one."""
+        return set(map(str.count, lines, repeat("\t" if self.by_tab else " "))) == {self.width - 1}
+
+    def _sentence(self, lines: list[str], first: int, document: int, *, is_even: bool) -> Sentence:
+        if is_even:
             # All cells in one go; every line has as many, so that each column is every width-th of them.
-            cells = separator.join(lines).split(separator)
-            columns = tuple(tuple(cells[number :: self.width]) for number in range(self.width))
+            separator = "\t" if self.by_tab else " "
+            cells = tuple(separator.join(lines).split(separator))
+            columns = tuple([cells[number :: self.width] for number in range(self.width)])
         else:
             columns = tuple(zip(*(self._cells(line, first + n) for n, line in enumerate(lines)), strict=True))
         tags = None if self.tag_column is None else columns[self.tag_column]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -49,6 +50,14 @@ def header_of(line: str, entity_column: str | None = None) -> Columns | None:
     return None
 
 
+def is_header(line: str) -> bool:
+    """Whether a first line names a column of words, and one of sentences or of tags; no sentence reads so."""
+    if header_of(line) is not None:
+        return True
+    names = [cell.strip().lower() for cell in re.split(r"[,;\t]", line)]
+    return len(names) > 1 and names[0] in WORDS and names[-1] in TAGS
+
+
 def _first(names: Sequence[str], known: Sequence[str]) -> int | None:
     return next((names.index(name) for name in known if name in names), None)
 
@@ -75,8 +84,8 @@ def _rows(path: str | os.PathLike[str], name: str, options: ReadOptions) -> Iter
     columns = header_of(first, options.entity_column)
     if columns is None:
         raise DataError(
-            f"{name}:1: the header names no word and no sentence column, such as Sentence #,Word,POS,Tag; "
-            "an annotation tool's CSV has no tokens: export JSON"
+            f"{name}:1: the header must name a word and a sentence column, such as Sentence #,Word,POS,Tag; "
+            "of columns with empty lines between sentences take it out; an annotation tool's CSV: export JSON"
         )
     yield number, columns
     reader = csv.reader((line + "\n" for _, line in lines), delimiter=columns.delimiter, strict=True)

@@ -17,7 +17,13 @@ from typing import Any
 
 from maskedcrf.data.annotation import AnnotatedText, Span, require_span
 from maskedcrf.data.formats.options import ReadOptions, Records
-from maskedcrf.data.formats.values import json_lines, tag_names, tokens_or_text
+from maskedcrf.data.formats.values import (
+    is_doccano_record,
+    is_prodigy_record,
+    json_lines,
+    tag_names,
+    tokens_or_text,
+)
 from maskedcrf.data.formats.writing import TaggedText
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError
@@ -37,6 +43,8 @@ def record_to_sentence(
     """What one record says: tokens and tags, or a text and its spans."""
     where = f"{file}: {unit} {line}" if unit else f"{file}:{line}"
     words = tokens_or_text(record, where)
+    if options.tag_column is not None:
+        _refuse_other_tools(record, where)
     if isinstance(words, str):
         spans = None if options.tag_column is None else record.get("spans")
         return AnnotatedText(words, None if spans is None else spans_of(spans, words, where), file, line, unit)
@@ -45,6 +53,13 @@ def record_to_sentence(
     names = None if tags is None else tuple(tag_names(tags, len(words), where, options.labels))
     open_ = () if names is None else _open_tokens(record.get("open"), len(words), where)
     return Sentence(tuple(words), names, file, line, open=open_, one_line=True)
+
+
+def _refuse_other_tools(record: dict[str, Any], where: str) -> None:
+    """Refuse labels and answers that this format does not know, where the file's beginning did not show the tool."""
+    tool = "prodigy" if is_prodigy_record(record) else "doccano" if is_doccano_record(record) else None
+    if tool is not None:
+        raise DataError(f"{where}: a line of {tool}'s, and the first lines are not; say --input-format {tool}")
 
 
 def _open_tokens(numbers: Any, size: int, where: str) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Label Studio's exports, JSON and JSON-MIN: tasks with the annotations of one annotator or several.
 
 A cancelled annotation is none. Of several, the one marked as ground truth counts; otherwise they must agree.
+Where the interface has several groups of labels, `entity_column` names the one that counts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from maskedcrf.files import file_name
 
 NO_TEXT = {"annotator", "annotation_id", "id", "created_at", "updated_at", "lead_time", "agreement"}
 """Fields that the tool adds to a task of JSON-MIN."""
+ABOUT_REGIONS = {"choices", "taxonomy", "rating", "number", "datetime"}
+"""What an annotator may say of a region beside its labels."""
 OTHER_TEXTS = {"hypertextlabels", "paragraphlabels"}
 
 
@@ -35,7 +38,7 @@ def read_label_studio(path: str | os.PathLike[str], options: ReadOptions) -> Rec
         where = f"{name}: task {number}"
         if not isinstance(task, dict):
             raise DataError(f"{where}: an object is needed, got {json.dumps(task)[:40]}; {remedy}")
-        text, spans = _full(task, where, options) if "data" in task else _minimal(task, where)
+        text, spans = _full(task, where, options) if "data" in task else _minimal(task, where, options.entity_column)
         if options.tag_column is None:
             spans = None
         elif spans is None:
@@ -63,31 +66,39 @@ def _full(task: dict[str, Any], where: str, options: ReadOptions) -> tuple[str, 
         raise DataError(f"{where}: data must be an object with the text, got {json.dumps(data)[:40]}")
     text = _text(data, where)
     given = task.get("annotations", task.get("completions"))
-    found = [each for each in require_objects(given, "annotations", where) if not each.get("was_cancelled")]
+    given = require_objects(given, "annotations", where)
+    found = [each for each in given if not each.get("was_cancelled") and not each.get("skipped")]
     found = [each for each in found if each.get("ground_truth") is True] or found
     if not found:
         return text, None
-    spans = [_spans(require_objects(each.get("result"), "result", where), text, where) for each in found]
+    results = [require_objects(each.get("result"), "result", where) for each in found]
+    spans = [_spans(result, text, where, options.entity_column) for result in results]
     if any(sorted(own) != sorted(spans[0]) for own in spans[1:]) and options.tag_column is not None:
         raise DataError(f"{where}: its {len(found)} annotations differ; mark one of them as ground truth")
     return text, spans[0]
 
 
-def _minimal(task: dict[str, Any], where: str) -> tuple[str, tuple[Span, ...] | None]:
+def _minimal(task: dict[str, Any], where: str, group: str | None) -> tuple[str, tuple[Span, ...] | None]:
     text = _text(task, where)
-    rows = [value for value in task.values() if isinstance(value, list) and all(map(_is_region, value)) and value]
+    rows = {key: value for key, value in task.items() if isinstance(value, list) and any(map(_is_region, value))}
+    if group:
+        rows = {key: value for key, value in rows.items() if key == group}
     if len(rows) > 1:
-        raise DataError(f"{where}: several fields hold labels; export it as JSON")
+        raise DataError(f"{where}: several fields hold labels ({', '.join(rows)}); name one with entity_column")
     if not rows:
-        is_damaged = any(isinstance(value, list) and value for value in task.values())
-        if is_damaged:
-            raise DataError(f"{where}: a region needs start, end and labels; export it again as JSON or JSON-MIN")
         return text, () if "annotation_id" in task or "annotator" in task else None
-    return text, tuple(span for region in rows[0] for span in _region_spans(region, text, where))
+    [regions] = rows.values()
+    if not all(isinstance(region, dict) and "labels" in region for region in regions):
+        raise DataError(f"{where}: a region needs start, end and labels; export it again as JSON or JSON-MIN")
+    return text, tuple(span for region in regions for span in _region_spans(region, text, where))
 
 
 def _is_region(value: Any) -> bool:
-    return isinstance(value, dict) and {"start", "end", "labels"} <= value.keys()
+    """Whether it is a region, damaged perhaps; what is said about one has a place too, but no labels."""
+    if not isinstance(value, dict):
+        return isinstance(value, list)
+    has_place = "start" in value and isinstance(value.get("text", ""), str) and ABOUT_REGIONS.isdisjoint(value)
+    return has_place or "labels" in value
 
 
 def _text(data: dict[str, Any], where: str) -> str:
@@ -101,10 +112,12 @@ def _text(data: dict[str, Any], where: str) -> str:
     return require_text(texts[0], where)
 
 
-def _spans(result: Sequence[dict[str, Any]], text: str, where: str) -> tuple[Span, ...]:
+def _spans(result: Sequence[dict[str, Any]], text: str, where: str, group: str | None = None) -> tuple[Span, ...]:
     """The labelled regions of a result; relations and choices are about no span of their own."""
     found: list[Span] = []
     for region in result:
+        if group and region.get("from_name") != group:
+            continue
         if region.get("type") in ("labels", *OTHER_TEXTS) or (region.get("value") or {}).get("labels"):
             value = region.get("value")
             if not isinstance(value, dict):
@@ -119,26 +132,43 @@ def _region_spans(value: dict[str, Any], text: str, where: str) -> Iterator[Span
     labels, start, end = value.get("labels"), value.get("start"), value.get("end")
     if not isinstance(labels, list) or not labels:
         raise DataError(f"{where}: a region needs a list of labels, got {json.dumps(labels)[:40]}")
+    mention = value.get("text")
+    if isinstance(mention, str) and type(start) is int and type(end) is int:
+        start, end = _code_points(text, start, end, mention)
     for label in labels:
         span = require_span(start, end, label, text, where)
-        mention = value.get("text")
-        if isinstance(mention, str) and text[span.start : span.end] != mention:
-            span = _in_code_points(span, mention, text, where)
+        if isinstance(mention, str) and not _is_same(text[span.start : span.end], mention):
+            found = text[span.start : span.end]
+            raise DataError(
+                f"{where}: span {span.start}:{span.end} {span.label} is {found!r:.40} in the text, but {mention!r:.40} "
+                "by its own words; export it again"
+            )
         yield span
 
 
-def _in_code_points(span: Span, mention: str, text: str, where: str) -> Span:
-    """A span whose numbers count UTF-16 units, as JavaScript does, so that an emoji before it counts twice."""
-    units = text.encode("utf-16-le")
-    before = units[: 2 * span.start].decode("utf-16-le", "replace")
-    inside = units[2 * span.start : 2 * span.end].decode("utf-16-le", "replace")
-    if inside != mention:
-        found = text[span.start : span.end]
-        raise DataError(
-            f"{where}: span {span.start}:{span.end} {span.label} is {found!r:.40} in the text, but {mention!r:.40} by "
-            "its own words; export it again"
-        )
-    return Span(len(before), len(before) + len(inside), span.label)
+def _code_points(text: str, start: int, end: int, mention: str) -> tuple[int, int]:
+    """The places of a mention, whose numbers may count UTF-16 units, as JavaScript does, and \\r\\n as one.
+
+    Returns the numbers as they are where they fit as code points, or where they fit in no way.
+    """
+    if _is_same(text[start:end], mention) or start < 0:
+        return start, end
+    for units_of_emoji, units_of_return in ((2, 1), (1, 0), (2, 0)):
+        places, unit = {}, 0
+        for number, character in enumerate(text):
+            places[unit] = number
+            is_line_end = text.startswith("\r\n", number)
+            unit += units_of_return if is_line_end else units_of_emoji if character > "\uffff" else 1
+        places[unit] = len(text)
+        first, after = places.get(start, -1), places.get(end, -1)
+        if 0 <= first < after and _is_same(text[first:after], mention):
+            return first, after
+    return start, end
+
+
+def _is_same(inside: str, mention: str) -> bool:
+    """Whether these are the words of a mention, in which the tool writes a line end as a backslash and an n."""
+    return inside == mention or inside.split() == mention.replace("\\n", "\n").split()
 
 
 def write_label_studio(texts: Iterator[TaggedText]) -> Iterator[bytes]:

@@ -9,15 +9,18 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from maskedcrf.data.formats.conll import is_docstart, runs
-from maskedcrf.data.formats.delimited import header_of
+from maskedcrf.data.formats.delimited import is_header
+from maskedcrf.data.formats.values import is_doccano_record, is_prodigy_record
 from maskedcrf.errors import DataError
 
-BEGINNING = 1 << 15
+BEGINNING = 1 << 18
+SHORT = 1 << 12
+"""Characters up to which the last line is taken for whole though nothing ends it."""
 LINES = 50
 """Of a beginning that are looked at."""
 MOSTLY = 0.8
@@ -27,8 +30,6 @@ _UD_ROW = re.compile(r"[0-9]+([-.][0-9]+)?(\t[^\t]*){9}")
 _TAG = re.compile(rf"[OBIESLUMW]|{_TYPED_TAG.pattern}")
 _JSON_OBJECT = re.compile(r'\s*\{\s*["}]')
 _JSON_ARRAY = re.compile(r"\s*\[\s*[{\]]")
-_PRODIGY = re.compile(r'"(_input_hash|_task_hash|_view_id)"\s*:|"answer"\s*:\s*"(accept|reject|ignore)"')
-_DOCCANO = re.compile(r'"labels?"\s*:\s*\[|"start_offset"\s*:')
 _LABEL_STUDIO = re.compile(
     r'"(annotations|completions|predictions|annotation_id|annotator|labels)"\s*:|"data"\s*:\s*\{'
 )
@@ -55,7 +56,7 @@ class Beginning(NamedTuple):
     @property
     def lines(self) -> list[str]:
         """The first lines that are not empty."""
-        return [line for line in self.text.split("\n") if line.strip()][:LINES]
+        return [line for line in self.text.split("\n", 2 * LINES)[: 2 * LINES] if line.strip()][:LINES]
 
 
 def beginning_of(path: str | os.PathLike[str]) -> Beginning:
@@ -70,7 +71,7 @@ def beginning_of(path: str | os.PathLike[str]) -> Beginning:
     raw = _first_bytes(path)
     text = (raw or b"").decode("utf-8", "replace").removeprefix("\ufeff")
     whole, _, cut = text.rpartition("\n")
-    return Beginning(place, raw or b"", (whole if len(text) > BEGINNING // 8 else text) or cut, None, raw is not None)
+    return Beginning(place, raw or b"", (whole if len(text) > SHORT else text) or cut, None, raw is not None)
 
 
 def _first_bytes(path: str | os.PathLike[str]) -> bytes | None:
@@ -149,8 +150,9 @@ def is_opennlp(start: Beginning) -> bool:
 
 
 def is_label_studio(start: Beginning) -> bool:
-    """A list of objects with the tool's own keys."""
-    return bool(_JSON_ARRAY.match(start.text)) and bool(_LABEL_STUDIO.search(start.text))
+    """A list of objects with the tool's own keys, or of which not even the first can be seen whole."""
+    is_long = len(start.raw) >= BEGINNING
+    return bool(_JSON_ARRAY.match(start.text)) and (is_long or bool(_LABEL_STUDIO.search(start.text)))
 
 
 def is_json_object(start: Beginning) -> bool:
@@ -165,17 +167,28 @@ def is_json_object(start: Beginning) -> bool:
 
 def is_prodigy(start: Beginning) -> bool:
     """JSON lines with hashes or an answer."""
-    return is_json_object(start) and bool(_PRODIGY.search(start.text))
+    return is_json_object(start) and any(map(is_prodigy_record, _json_records(start)))
 
 
 def is_doccano(start: Beginning) -> bool:
     """JSON lines of texts whose labels are lists, or have offsets."""
-    return is_json_object(start) and '"text"' in start.text and bool(_DOCCANO.search(start.text))
+    return is_json_object(start) and any(map(is_doccano_record, _json_records(start)))
+
+
+def _json_records(start: Beginning) -> Iterator[dict[str, Any]]:
+    """The objects on the first lines; a damaged line is for the reader to name."""
+    for line in start.lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict):
+            yield record
 
 
 def is_delimited(start: Beginning) -> bool:
-    """The first line names a column of words and one of sentences."""
-    return bool(start.lines) and header_of(start.lines[0].rstrip("\r")) is not None
+    """The first line names a column of words, and one of sentences or of tags."""
+    return bool(start.lines) and is_header(start.lines[0].rstrip("\r"))
 
 
 def is_columns(start: Beginning) -> bool:
@@ -192,8 +205,9 @@ def _have_tags(rows: list[list[str]]) -> bool:
     if width < 2 or not _mostly(count, len(rows)):
         return False
     *others, last = zip(*(cells for cells in rows if len(cells) == width), strict=True)
-    # A column of parts of speech has no prefixes: few different names, none in small letters.
+    # A column of parts of speech has no prefixes: few different names, none in small letters, and not full stops alone.
     is_few = len(rows) >= 20 and len(set(last)) * 3 <= len(last) and all(cell == cell.upper() for cell in last)
+    is_few = is_few and _mostly(sum(cell[0].isalpha() for cell in last), len(last))
     return (
         is_few or _are_tags(last) or any(_are_tags(cells) and any(map(_TYPED_TAG.fullmatch, cells)) for cells in others)
     )

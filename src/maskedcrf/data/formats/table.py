@@ -111,6 +111,8 @@ def find_format(path: Path) -> FormatName:
         return "conll"  # its reader says what is wrong with it; a pipe with a name cannot be looked into
     if name == "<stdin>":
         return "text"
+    if start.raw.startswith(b"PK"):
+        raise DataError(f"{name}: a zip archive; unpack it and give what is in it (of Excel, save as CSV)")
     is_array = start.text.lstrip().startswith("[")
     reason = "a JSON array: write one object a line (jq -c .[])" if is_array else "no known format fits what is in it"
     raise DataError(f"{name}: {reason}; say what it is (--input-format, data.format): {', '.join(FORMATS)}")

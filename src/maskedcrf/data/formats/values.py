@@ -10,6 +10,21 @@ from typing import Any
 from maskedcrf.errors import DataError
 from maskedcrf.files import file_name, numbered_lines
 
+PRODIGY_KEYS = {"_input_hash", "_task_hash", "_view_id"}
+ANSWERS = ("accept", "reject", "ignore")
+DOCCANO_LABELS = ("label", "labels", "entities", "annotations")
+
+
+def is_prodigy_record(record: dict[str, Any]) -> bool:
+    """Whether Prodigy wrote it: it has hashes or an answer."""
+    return not PRODIGY_KEYS.isdisjoint(record) or record.get("answer") in ANSWERS
+
+
+def is_doccano_record(record: dict[str, Any]) -> bool:
+    """Whether doccano wrote it: a text whose labels are a list, and neither tokens nor spans."""
+    has_text = isinstance(record.get("text", record.get("data")), str) and {"tokens", "spans"}.isdisjoint(record)
+    return has_text and any(isinstance(record.get(key), list) for key in DOCCANO_LABELS)
+
 
 def json_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """The object on each line that is not blank, with the line's number and `file:line`."""

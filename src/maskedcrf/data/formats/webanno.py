@@ -115,9 +115,7 @@ def _column(features: Sequence[str], name: str, options: ReadOptions) -> int:
         for number, feature in enumerate(features)
         if feature
         and (
-            wanted in (feature, feature.rpartition(".")[2], feature.partition("|")[0].rpartition(".")[2])
-            if wanted
-            else True
+            wanted in (feature, feature.rpartition(".")[2], *feature.rpartition(".")[2].split("|")) if wanted else True
         )
     ]
     likely = [number for number in fitting if features[number].endswith(("|value", "|label"))] or fitting
@@ -139,7 +137,7 @@ def _text(block: _Block, name: str, column: int, width: int, options: ReadOption
     for number, cells in block.rows:
         where = f"{name}:{number}"
         begin, after = _characters(cells, width, where)
-        first = begin if first is None else first
+        first = begin - _blanks_before(text) if first is None else first
         start, end = units.get(begin - first, -1), units.get(after - first, -1)
         if not 0 <= start <= end or text[start:end] != _unescape(cells[2]):
             raise DataError(f"{where}: {cells[2]!r:.40} is not what stands at {cells[1]} of its document; {_REMEDY}")
@@ -158,6 +156,10 @@ def _text(block: _Block, name: str, column: int, width: int, options: ReadOption
     kept = None if options.tag_column is None else tuple(spans)
     options.report.count("annotations without a label left out", len(unlabelled) * (kept is not None))
     return AnnotatedText(text, kept, name, block.line, tokens=tuple(tokens))
+
+
+def _blanks_before(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _characters(cells: list[str], width: int, where: str) -> tuple[int, int]:

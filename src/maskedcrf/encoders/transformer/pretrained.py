@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,7 +111,7 @@ def load_tokenizer(name: str, model: Any) -> tuple[Any, SpecialTokens, int, int]
 def model_from_config(raw: dict[str, Any], where: str, *, token_head: bool = False) -> Any:
     """A model of a saved config with weights yet to come; `token_head` as `add_token_head` has it."""
     transformers = _transformers()
-    with one_line_errors(where):
+    with one_line_errors(where), silence_transformers(transformers):
         config = checked_config(raw, where)
         model = transformers.AutoModel.from_config(config, dtype=torch.float32)
         if token_head:
@@ -139,6 +140,8 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
         most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
         if most is not None and isinstance(value, int | float) and value > most:
             raise DataError(f"{where}:1: {key} is {value}, more than {most}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DataError(f"{where}:1: {key} is {value}, which is no number")
     return CONFIG_MAPPING[kind].from_dict(
         {k: v for k, v in _without_private_keys(raw).items() if k not in _OF_ANOTHER_HEAD}
     )
@@ -164,23 +167,27 @@ def plain_config(model: Any) -> dict[str, Any]:
 
 def plain_tokenizer(tokenizer: Any, where: str) -> Any:
     """The tokenizer without truncation and padding, which would lose words, and with a blank before each word."""
-    text = check_tokenizer(tokenizer.to_str().encode(), where)
-    text |= {"truncation": None, "padding": None}
-    cutter = text.get("pre_tokenizer") or {}
-    for step in (cutter, *cutter.get("pretokenizers", ())):
-        if step.get("type") == "ByteLevel":
-            step["add_prefix_space"] = True
-    return type(tokenizer).from_str(json.dumps(text))
+    return _plain(check_tokenizer(tokenizer.to_str().encode(), where))
 
 
 def tokenizer_from(content: bytes, where: str) -> Any:
     """The tokenizer of a saved tokenizer.json."""
     _transformers()
+    checked = check_tokenizer(content, where)
+    with one_line_errors(where):
+        return _plain(checked)
+
+
+def _plain(parsed: dict[str, Any]) -> Any:
+    """What was checked is what is built, whatever else a library could read in the same file."""
     from tokenizers import Tokenizer
 
-    check_tokenizer(content, where)
-    with one_line_errors(where):
-        return plain_tokenizer(Tokenizer.from_buffer(content), where)
+    parsed |= {"truncation": None, "padding": None}
+    cutter = parsed.get("pre_tokenizer") or {}
+    for step in (cutter, *cutter.get("pretokenizers", ())):
+        if step.get("type") == "ByteLevel":
+            step["add_prefix_space"] = True
+    return Tokenizer.from_str(json.dumps(parsed))
 
 
 def _frame(tokenizer: Any, pad: int) -> SpecialTokens:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 try:
-    from maskedcrf.crf.machine_code import compiled
+    from maskedcrf.machine_code import compiled
 except ImportError:  # beside an ONNX file numba need not be installed: the same in plain Python, slower
 
     def compiled(function: Any) -> Any:

@@ -15,9 +15,8 @@ import pytest
 import torch
 from numba.core import event
 
-from maskedcrf import MaskedCRF
+from maskedcrf import MaskedCRF, machine_code
 from maskedcrf.cli import main
-from maskedcrf.crf import machine_code
 from maskedcrf.crf.layer import Reduction
 
 DECODED = """
@@ -83,9 +82,11 @@ def test_an_edited_kernel_or_another_version_has_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Path(machine_code.__file__).parent
-    shutil.copytree(source / "cpu", tmp_path / "cpu", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("machine_code.py", "segment_paths.py"):
-        shutil.copy(source / name, tmp_path)
+    kernels = source / "segmentation" / "paths.py", *(source / "crf" / "cpu").glob("*.py")
+    for path in (source / "machine_code.py", *kernels):
+        copy = tmp_path / path.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
     before = machine_code.cache_folder()
     monkeypatch.setattr(machine_code, "__file__", str(tmp_path / "machine_code.py"))
     assert machine_code.cache_folder() == before

@@ -1,4 +1,4 @@
-"""The choice among the probable segments of a batch; needs no torch, so that ONNX files are answered by it too."""
+"""The choice among the probable segments of a batch, for the layer and for ONNX files alike."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ class SegmentChoice(ABC):
         the probabilities (M,).
         """
 
+    def by_row(self) -> list[list[ProbableSegment]]:
+        """The segments of each row, overlapping or not."""
+        return self._rows(self._spans, self.shares, len(self._mask))
+
     def choose(self, threshold: float) -> list[SegmentPath]:
         """The legal path of each row that maximises the sum of (P(segment) - threshold) over its segments.
 
@@ -84,7 +88,7 @@ class SegmentChoice(ABC):
 
     def _best(self, rows: slice, spans: Any, shares: Any, threshold: float) -> list[SegmentPath | None]:
         """The best path of each row over these segments, None where each path needs another."""
-        from maskedcrf.crf.segment_paths import best_rows  # numba takes half a second to import
+        from maskedcrf.segmentation.paths import best_rows  # numba takes half a second to import
 
         mask = self._mask[rows]
         gains = np.rint(shares * UNITS).astype(np.int64) - round(threshold * UNITS)
@@ -93,12 +97,16 @@ class SegmentChoice(ABC):
         bounds = np.searchsorted(spans[:, 0], np.arange(len(mask) + 1))
         tags, kept = np.zeros(mask.shape, np.int64), np.zeros(len(spans), np.bool_)
         found = best_rows(mask, self._allowed[rows], self._rules, spans, worth, bounds, tags, kept)
-        segments: list[list[ProbableSegment]] = [[] for _ in mask]
-        for (row, start, end, kind), share in zip(spans[kept].tolist(), shares[kept].tolist(), strict=True):
-            segments[row].append(ProbableSegment(start, end, self._types[kind], share))
+        segments = self._rows(spans[kept], shares[kept], len(mask))
         ids, ends = tags[mask].tolist(), mask.sum(1).cumsum().tolist()
         lists = [ids[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
         return [SegmentPath(*row) if is_path else None for *row, is_path in zip(lists, segments, found, strict=True)]
+
+    def _rows(self, spans: Any, shares: Any, count: int) -> list[list[ProbableSegment]]:
+        segments: list[list[ProbableSegment]] = [[] for _ in range(count)]
+        for (row, start, end, kind), share in zip(spans.tolist(), shares.tolist(), strict=True):
+            segments[row].append(ProbableSegment(start, end, self._types[kind], share))
+        return segments
 
 
 def _require_path(path: SegmentPath | None, row: int) -> SegmentPath:

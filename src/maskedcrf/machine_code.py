@@ -1,4 +1,4 @@
-"""How the kernels in `cpu` and `segment_paths` are compiled, where their machine code is kept, and what users are told.
+"""How loops are compiled, where their machine code is kept, and what users are told.
 
 It lies in the user's cache folder, in a directory named by the version and a digest of the kernels' source: an edited
 kernel never meets code compiled before the edit. Within it numba tells processors and numba versions apart, and
@@ -22,14 +22,14 @@ from numba.core import event
 
 from maskedcrf import __version__
 
-KERNELS = ("maskedcrf.crf.cpu", "maskedcrf.crf.segment_paths")
+KERNELS = ("maskedcrf.crf.cpu", "maskedcrf.segmentation.paths")
 NOTICE = "maskedcrf: compiling the CRF for this processor, some seconds; `maskedcrf warm-up` does it ahead of time\n"
 
 
 def cache_folder() -> Path:
     """The directory for the machine code of these very kernels, in the user's folder for caches."""
     here = Path(__file__).parent
-    sources = [Path(__file__), here / "segment_paths.py", *sorted((here / "cpu").glob("*.py"))]
+    sources = [Path(__file__), here / "segmentation" / "paths.py", *sorted((here / "crf" / "cpu").glob("*.py"))]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     return _user_folder() / f"kernels-{__version__}-{digest.hexdigest()[:12]}"
 
@@ -62,20 +62,6 @@ def _writable(folder: Path) -> Path | None:
 FOLDER = _writable(cache_folder())
 
 
-def warm_up() -> None:
-    """Compile every kernel that is not on disk yet."""
-    import torch
-
-    from maskedcrf.crf.layer import MaskedCRF
-
-    crf, emissions = MaskedCRF(["O", "B-X", "I-X"], "BIO", backend="cpu"), torch.zeros(2, 2, 3)
-    crf(emissions, torch.zeros(2, 2, dtype=torch.long))
-    crf.decode(emissions)
-    crf.nbest(emissions, k=2)
-    crf.sample(emissions)
-    crf.decode_segments(emissions)
-
-
 def _compile_with(*flags: str) -> Callable[[Any], Any]:
     """A decorator: machine code on first use, which releases the GIL; NaN and infinities keep their meaning."""
 
@@ -95,7 +81,7 @@ compiled, as_written = _compile_with("reassoc"), _compile_with()
 
 
 class _Notice(event.Listener):
-    """Says once on stderr, which notebooks show, what a silent pause is spent on; code on disk makes no such event."""
+    """Explains a silent pause once, on stderr, which notebooks show; loading from disk makes no such event."""
 
     given = False
 
@@ -107,7 +93,7 @@ class _Notice(event.Listener):
             sys.stderr.flush()
 
     def on_end(self, event_: Any) -> None:
-        """Nothing to say."""
+        """Does nothing."""
 
 
 event.register("numba:compile", _Notice())
