@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,14 +36,6 @@ class Model(NamedTuple):
     def name(self) -> str:
         """That of the training, and the row: where its weights lie, too."""
         return f"{self.training['name']}/{self.row}"
-
-
-def models(trial: Trial) -> Iterator[Model]:
-    """Those that stand in the trial's table of best rates."""
-    for corpus in trial.corpora():
-        for row in ROWS:
-            for entry in trial.choose(corpus, row).entries.values():
-                yield Model(row, entry)
 
 
 def read_lines(results: Path = RESULTS, kind: str = FOLDER) -> dict[str, Line]:

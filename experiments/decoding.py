@@ -1,15 +1,7 @@
-"""Best path or probable segments: the models of the trial decoded both ways, from the weights that were kept.
-
-python -m experiments.decoding --corpora DIR --weights DIR
-
-measures what its results lack of the models that the trial's tables take (each head at its best rate, with masked
-decoding), one JSON line a model. Nothing is trained. `make paper` then shows it.
-"""
+"""Best path or probable segments: a model of the trial decoded both ways, by `experiments.run --decode`."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +9,8 @@ import numpy as np
 import torch
 
 from experiments import train
-from experiments.choice import Trial
-from experiments.command import command, folder, parser_for
-from experiments.decoded import Model, append_decoded, models, read_lines
+from experiments.decoded import Model
 from experiments.measure import Split, errors, pack
-from experiments.result_files import RESULTS, read_results
 from experiments.trainings import CORPORA
 from maskedcrf import Tagger, __version__
 from maskedcrf.evaluation.compare import f1_scores, signature
@@ -75,30 +64,3 @@ def _counts(tagger: Tagger, split: Split) -> np.ndarray:
     gold = read_batch(split.gold, Scheme.get(split.scheme))
     with compute_emissions(tagger.model, split.sentences, size=64, tokens=8192) as batches:
         return count_at_thresholds(tagger.model.crf, batches, gold)
-
-
-@command
-def main(given: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    parser = parser_for(__doc__, "corpora")
-    parser.add_argument("--weights", type=folder, required=True, help="folder that `experiments.run --weights` filled")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the trial's results")
-    options = parser.parse_args(given)
-    weights = Path(options.weights)
-    known = read_lines(options.results)
-    wanted = [model for model in models(Trial(read_results(options.results))) if model.name not in known]
-    torch.set_num_threads(1)
-    lacking = [model for model in wanted if not (weights / model.name).is_dir()]
-    for model in wanted:
-        if model not in lacking:
-            line = measure(model, options.corpora, weights)
-            append_decoded(line, options.results)
-            scores = "  ".join(f"{way} {found['f1']:.2f}" for way, found in line["test"].items())
-            print(f"{model.name}: {scores}", file=sys.stderr, flush=True)
-    if lacking:
-        print(f"no weights of {len(lacking)} models, such as {lacking[0].name}", file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

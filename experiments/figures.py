@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from experiments.claims import LINKS, Evidence, read_paper
+from experiments.claims import Evidence, read_paper
 from experiments.decoded import draw_gains
 from experiments.learning import dev_curves
-from experiments.one_rate import SMALL, OneRate, Setting
 from experiments.statistics import Mean
 from experiments.tables import TITLES
 from experiments.trainings import CRF_ROWS, RATES
@@ -39,7 +38,7 @@ STYLE = {
 }
 
 
-def write_figures(evidence: Evidence, old: OneRate, folder: Path) -> dict[str, str]:
+def write_figures(evidence: Evidence, folder: Path) -> dict[str, str]:
     """Draw what there are results for; returns each figure's key and what it shows, in order."""
     plots = _pyplot()
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +47,7 @@ def write_figures(evidence: Evidence, old: OneRate, folder: Path) -> dict[str, s
     captions: dict[str, str] = {}
     for key, (make, caption) in FIGURES.items():
         with plots.rc_context(STYLE):
-            figure = make(evidence, old, plots)
+            figure = make(evidence, plots)
             if figure is None:
                 continue
             # Neither a date nor a version: the same picture is the same file.
@@ -70,7 +69,7 @@ def _pyplot() -> Any:
     return pyplot
 
 
-def against_rate(evidence: Evidence, old: OneRate, plots: Any) -> Any:
+def against_rate(evidence: Evidence, plots: Any) -> Any:
     """Test F1 of the four rows above, illegal segments of the plain CRF below, against the rate."""
     corpora = evidence.trial.corpora(evidence.encoder)
     if not corpora:
@@ -101,7 +100,7 @@ def against_rate(evidence: Evidence, old: OneRate, plots: Any) -> Any:
     return figure
 
 
-def learning(evidence: Evidence, old: OneRate, plots: Any) -> Any:
+def learning(evidence: Evidence, plots: Any) -> Any:
     """Dev F1 by epoch at each rate, CRF and MCRF, the decoding masked for both."""
     corpora = evidence.trial.corpora(evidence.encoder)
     if not corpora:
@@ -137,43 +136,7 @@ def _panels(plots: Any, count: int) -> tuple[Any, Sequence[Any]]:
     return figure, list(grid.flat[:count])
 
 
-def price_of_a_rate(evidence: Evidence, old: OneRate, plots: Any) -> Any:
-    """What MCRF-training gains over two baselines: at 1e-3 for all, and each at its own best rate."""
-    corpora = evidence.corpora
-    if not corpora:
-        return None
-    pairs = [LINKS["MCRF-training > CRF-retain"], LINKS["MCRF-training > MCRF-decoding"]]
-    figure, panels = plots.subplots(1, 2, figsize=(9, 0.42 * len(corpora) + 1.5), sharey=True)
-    for panel, pair in zip(panels, pairs, strict=True):
-        panel.axvline(0, color=GREY, linewidth=0.8)
-        panel.set_title(f"MCRF-training over {pair[0]}")
-        panel.set_xlabel("gain in test F1")
-        for row, found in enumerate(evidence.compare(pair)):
-            at = [evidence.trial.at_rate(found.corpus, name, RATES[0], evidence.encoder) for name in pair]
-            first, second = (np.mean(list(each.values("test", "f1").values())) for each in at)
-            panel.plot(
-                second - first, row - 0.18, "o", markersize=5, color=COLOURS["CRF-retain"], markerfacecolor="white"
-            )
-            setting = Setting(found.corpus, SMALL[found.corpus])
-            if setting in old.compared():
-                other = old.compare(setting, *pair).difference
-                panel.plot(other, row - 0.18, "D", markersize=4, color=GREY, markerfacecolor="white")
-            panel.plot([found.low, found.high], [row + 0.14] * 2, color=COLOURS["MCRF-training"], linewidth=1.5)
-            panel.plot(found.difference, row + 0.14, "o", markersize=6, color=COLOURS["MCRF-training"])
-    panels[0].set_yticks(range(len(corpora)), [TITLES[corpus] for corpus in corpora])
-    panels[0].set_ylim(len(corpora) - 0.5, -0.6)
-    old_style = {"linestyle": "", "markerfacecolor": "white"}
-    handles = [
-        plots.Line2D([], [], marker="o", color=COLOURS["MCRF-training"], label="each at its best rate (95 %)"),
-        plots.Line2D([], [], marker="o", color=COLOURS["CRF-retain"], label="both at 1e-3", **old_style),
-        plots.Line2D([], [], marker="D", color=GREY, label="both at 1e-3, small transformer", **old_style),
-    ]
-    figure.legend(handles=handles, loc="lower center", ncols=3)
-    figure.tight_layout(rect=(0, 0.09, 1, 1))
-    return figure
-
-
-def decoding(evidence: Evidence, old: OneRate, plots: Any) -> Any:
+def decoding(evidence: Evidence, plots: Any) -> Any:
     """What segments gain over the path, against the threshold."""
     return draw_gains(evidence.decoded, plots, CORPUS_COLOURS)
 
@@ -191,12 +154,8 @@ def example_lattice() -> str:
     return draw(lattice(crf, emissions, printed["tokens"]), comparison="CRF")
 
 
-FIGURES: dict[str, tuple[Callable[[Evidence, OneRate, Any], Any], str]] = {
+FIGURES: dict[str, tuple[Callable[[Evidence, Any], Any], str]] = {
     "rates": (against_rate, "Test F1 of the four rows and illegal segments of the plain CRF, against the rate."),
     "learning": (learning, "Dev F1 by epoch at each rate, mean over the seeds; the decoding is masked for both."),
     "decoding": (decoding, "What segments gain over the path on test, by threshold; dots are where dev put it."),
-    "gains": (
-        price_of_a_rate,
-        "What masking in training gains when both heads share the rate 1e-3, and when each has its own best.",
-    ),
 }

@@ -68,10 +68,6 @@ class OneRate:
         """Settings in which a CRF and an MCRF were trained, in order."""
         return sorted(setting for setting, head in self.runs if head == "crf" and (setting, "mcrf") in self.runs)
 
-    def recipes(self) -> list[Setting]:
-        """Settings of MCRF alone that were tuned for a high score."""
-        return sorted({setting for setting, _ in self.runs if setting.encoder.startswith("tuned")})
-
     def values(self, setting: Setting, row: str, name: str = "f1") -> dict[int, float]:
         """A number of a row on test, by seed."""
         head, view = ROWS[row]

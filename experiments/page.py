@@ -50,7 +50,7 @@ def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
         former.unlink()
     for table in tables.values():
         (where / f"{table.key}.csv").write_text(as_csv(table), encoding="utf-8")
-    captions = write_figures(evidence, old, docs / "images" / "paper")
+    captions = write_figures(evidence, docs / "images" / "paper")
     (docs / "images" / "lattice.svg").write_text(example_lattice() + "\n", encoding="utf-8")
     for name in PAGES:
         template = (TEMPLATES / name).read_text(encoding="utf-8")

@@ -27,15 +27,7 @@ class Probability(NamedTuple):
     value: float
 
 
-class Score(NamedTuple):
-    """The best and the mean of several runs, and perhaps their standard deviation."""
-
-    best: float
-    mean: float | None = None
-    deviation: float | None = None
-
-
-Cell = str | int | Number | Probability | Score | Mean | Comparison | None
+Cell = str | int | Number | Probability | Mean | Comparison | None
 
 
 @dataclass(frozen=True)
@@ -55,13 +47,6 @@ def text(cell: Cell) -> str:
     return writer(cell)
 
 
-def _score(cell: Score) -> str:
-    if cell.mean is None:
-        return f"{cell.best:.1f}"
-    spread = f" ± {cell.deviation:.1f}" if cell.deviation is not None else ""
-    return f"{cell.best:.1f} ({cell.mean:.1f}{spread})"
-
-
 def _mean(cell: Mean) -> str:
     return f"{cell.value:.1f}" + (f"±{cell.half_width:.1f}" if cell.half_width is not None else "")
 
@@ -79,7 +64,6 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     type(None): lambda _: NOT_RUN,
     Number: lambda cell: format(cell.value, cell.form),
     Probability: lambda cell: probability(cell.value).removeprefix("p ").removeprefix("= "),  # its column says p
-    Score: _score,
     Mean: _mean,
     Comparison: _comparison,
 }
@@ -104,7 +88,7 @@ def _words(table: Table, place: int) -> bool:
 
 
 def as_csv(table: Table) -> str:
-    """The table in CSV, unrounded: a score or a mean takes three columns, a comparison four; not run is empty."""
+    """The table in CSV, unrounded: a mean takes three columns, a comparison four; not run is empty."""
     columns: list[str] = []
     cells: list[list[object]] = [[] for _ in table.rows]
     for place, name in enumerate(table.columns):
@@ -120,7 +104,6 @@ def as_csv(table: Table) -> str:
 
 
 _PARTS: dict[type, tuple[str, ...]] = {
-    Score: ("best", "mean", "deviation"),
     Mean: ("mean", "half width", "seeds"),
     Comparison: ("difference", "low", "high", "seeds"),
 }
@@ -130,14 +113,9 @@ def _parts(cell: Cell, width: int) -> list[object]:
     found: list[object] = [cell]
     if isinstance(cell, Comparison):
         found = [cell.difference, cell.low, cell.high, cell.seeds]
-    elif isinstance(cell, Score | Mean):
+    elif isinstance(cell, Mean):
         found = list(cell)
     elif isinstance(cell, Number | Probability):
         found = [cell.value]
     found = ["" if value is None else round(value, 6) if isinstance(value, float) else value for value in found]
     return found + [""] * (width - len(found))
-
-
-def number(value: float | None, form: str = ".1f") -> Number | None:
-    """A figure, or None where there is none."""
-    return None if value is None else Number(value, form)

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from experiments.choice import Chosen
-from experiments.claims import LINKS, OURS, Evidence, all_claims, paper_mean, seeds_each, wrong_rate_costs
+from experiments.claims import LINKS, OURS, Evidence, all_claims, seeds_each
 from experiments.decoded import decoding_table, thresholds_table
 from experiments.learning import learning, learning_by_corpus
 from experiments.one_rate import GROUPS, OneRate
 from experiments.statistics import Mean, holm, over_corpora
-from experiments.table_format import Cell, Number, Probability, Score, Table, markdown, number
-from experiments.thresholds_by_type import by_type_table
+from experiments.table_format import Cell, Number, Probability, Table, markdown
 from experiments.trainings import CORPORA, CRF_ROWS, PRETRAINED, RATES, ROWS
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
@@ -67,16 +66,6 @@ def _mean(chosen: Chosen, part: str, name: str) -> float:
     return float(np.mean(list(chosen.values(part, name).values())))
 
 
-def wrong_rates(evidence: Evidence) -> Table:
-    """What each row loses at its worst rate of the grid against its best, test F1."""
-    rows: list[tuple[Cell, ...]] = []
-    for corpus in evidence.trial.corpora(evidence.encoder):
-        lost = [float(np.mean(wrong_rate_costs(evidence, corpus, row))) for row in CRF_ROWS]
-        rows.append((TITLES[corpus], *map(Number, lost), len(evidence.trial.seeds(corpus, evidence.encoder))))
-    note = "Best less worst mean test F1 over the grid of `crf_rate`. Some of it is chance, with few seeds more."
-    return Table("wrong_rates", "What a wrong rate costs", ("", *CRF_ROWS, "n"), tuple(rows), note)
-
-
 def mean_by_rate(evidence: Evidence, corpus: str, row: str, part: str = "test") -> list[float]:
     """Mean F1 of a row at each rate of the grid."""
     chosen = [evidence.trial.at_rate(corpus, row, rate, evidence.encoder) for rate in RATES]
@@ -118,25 +107,6 @@ def pairs_by_corpus(evidence: Evidence) -> Table:
     note = "Points of test F1 [95 % interval over seeds and sentences], each row at its own best rate. p of a corpus: "
     note += "after Holm over the corpora of the pair; p of a mean: before the correction for the number of claims."
     return Table(evidence.key("pairs"), "Each comparison by corpus", ("pair", "", "gain", "p", "n"), tuple(rows), note)
-
-
-def transitions(evidence: Evidence) -> Table:
-    """Mean learnt transition scores between tags that the scheme allows and forbids."""
-    rows: list[tuple[Cell, ...]] = []
-    for corpus in evidence.trial.corpora(evidence.encoder):
-        for rate in RATES:
-            at = [
-                evidence.trial.at_rate(corpus, row, rate, evidence.encoder) for row in ("CRF-retain", "MCRF-training")
-            ]
-            names = ("legal", "illegal", "largest")
-            sizes = [Number(_mean(each, "transitions", name), "+.2f") for each in at for name in names]
-            rows.append((TITLES[corpus], f"{rate:g}", *sizes, len(at[0].entries)))
-    columns = [f"{head}, {name}" for head in ("CRF", "MCRF") for name in ("allowed", "forbidden", "largest")]
-    note = (
-        "Mean score of the transitions that the scheme allows and forbids, and the largest of all, at the epoch kept; "
-    )
-    note += "all begin between -0.1 and 0.1. MCRF's forbidden ones get no gradient and stay where they began."
-    return Table("transitions", "Learnt transitions", ("", "crf_rate", *columns, "n"), tuple(rows), note)
 
 
 def older_summary(old: OneRate) -> Table:
@@ -189,30 +159,6 @@ def older_settings(old: OneRate) -> Table:
     )
 
 
-def recipes(old: OneRate) -> Table:
-    """The highest scores reached, by recipes that are no longer part of the code."""
-    rows: list[tuple[Cell, ...]] = []
-    for setting in old.recipes():
-        values = list(old.values(setting, "MCRF-training").values())
-        score = Score(max(values), float(np.mean(values)), float(np.std(values, ddof=1)))
-        rows.append(
-            (
-                TITLES[setting.corpus],
-                setting.encoder,
-                score,
-                len(values),
-                number(paper_mean(setting.corpus, "MCRF-training")),
-            )
-        )
-    note = (
-        "Test F1 of MCRF-training: best (mean ± standard deviation). Made by version 0.1.0's tuning on dev with "
-        "`crf_rate` 1e-2: two small encoders side by side or one of BERT-base's size (`bert`), a lexicon, "
-        "further texts and tags (`more`), the encoder of an MSRA tagger (`msra`), train and dev together (`dev`), "
-        "five taggers averaged (`five`). The code of these recipes has been dropped; nothing here compares heads."
-    )
-    return Table("recipes", "Highest scores", ("", "recipe", "ours", "n", "paper, mean"), tuple(rows), note)
-
-
 def corpora_table(evidence: Evidence) -> Table:
     """What was learnt and scored."""
     rows: list[tuple[Cell, ...]] = []
@@ -232,19 +178,6 @@ def corpora_table(evidence: Evidence) -> Table:
     return Table("corpora", "Corpora", columns, tuple(rows), note)
 
 
-def papers_numbers(evidence: Evidence) -> Table:
-    """The paper's means beside ours at each row's own best rate; levels are not comparable."""
-    rows: list[tuple[Cell, ...]] = []
-    names = [row for row in ROWS if row != "softmax-masked"]
-    for corpus in evidence.trial.corpora(evidence.encoder):
-        chosen = evidence.trial.choose_rows(corpus, names, evidence.encoder)
-        ours = [Mean.of(each.values("test", "f1")) for each in chosen]
-        rows.append((TITLES[corpus], "ours, LSTM-1", *ours))
-        rows.append((TITLES[corpus], "paper, BERT", *(number(paper_mean(corpus, row)) or "-" for row in names)))
-    note = "Mean test F1. The paper fine-tunes BERT-base on all of train; compare differences between rows."
-    return Table("papers", "The paper's scores beside ours", ("", "", *names), tuple(rows), note)
-
-
 def readme_table(evidence: Evidence) -> str:
     """The README's table: each row at its own best rate."""
     names = ("softmax-retain", "softmax-masked", "CRF-retain", "MCRF-decoding", "MCRF-training")
@@ -261,12 +194,12 @@ def all_tables(evidence: Evidence, old: OneRate) -> tuple[Sequence[Table], Seque
     """The tables of docs/paper.md, and those of the page behind it."""
     decoded, pretrained = evidence.decoded, evidence.of_encoder(PRETRAINED)
     first = (best_rates, against_rate, learning, claims_table)
-    behind = (pairs_by_corpus, wrong_rates, learning_by_corpus, transitions, corpora_table, papers_numbers)
+    behind = (pairs_by_corpus, learning_by_corpus, corpora_table)
     return (
         [*(make(evidence) for make in first), best_rates(pretrained), decoding_table(decoded), older_summary(old)],
         [
             *(make(evidence) for make in behind),
             *(make(pretrained) for make in (pairs_by_corpus, against_rate)),
-            *(thresholds_table(decoded), by_type_table(evidence.by_type), older_settings(old), recipes(old)),
+            *(thresholds_table(decoded), older_settings(old)),
         ],
     )

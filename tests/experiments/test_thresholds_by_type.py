@@ -12,13 +12,11 @@ from small_corpus import corpus
 from experiments import thresholds_by_type
 from experiments.decoded import Model, append_decoded, read_lines
 from experiments.measure import Split, counts_of, errors, pack, unpack
-from experiments.table_format import text
 from experiments.thresholds_by_type import (
     FOLDER,
     ROW,
     Candidates,
     by_type_sentence,
-    by_type_table,
     choose,
     compare,
     measure,
@@ -118,14 +116,6 @@ def test_gains_are_those_of_the_lines() -> None:
     for way, expected in (("each", [gain] * 3), ("asked", [gain, 0, 0])):
         for each in compare(lines(10), way):
             assert each.differences == pytest.approx(expected)
-    row = by_type_table(lines(10)).rows[0]
-    assert row[0] == "ATIS"
-    assert text(row[1]) == "92.3±0.0"
-    assert text(row[2]) == "+0.50"
-    assert [text(cell).split(" ")[0] for cell in (row[3], row[5])] == [f"{gain:+.2f}", f"{gain / 3:+.2f}"]
-    assert row[-2:] == (1, 3)
-    few = by_type_table(lines(10, seeds=2)).rows[0]
-    assert (few[4], few[6], few[-1]) == (None, None, 2)
 
 
 def test_the_sentence_says_what_a_threshold_for_each_type_gains() -> None:
