@@ -59,6 +59,7 @@ class SpanFitter:
                 offsets=tuple((first - start, last - start) for first, last in tokens),
                 open=_outside(tags, self.scheme) if text.is_partial else (),
                 one_line=True,
+                unit=text.unit,
             )
 
     def _tokens(self, text: AnnotatedText, start: int, end: int) -> Ranges:
