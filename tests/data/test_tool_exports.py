@@ -200,6 +200,8 @@ def test_of_several_groups_of_labels_one_is_named(tmp_path: Path) -> None:
     assert next(read_sentences(path, entity_column="label")).tags == ("B-PER", "O")
     with pytest.raises(DataError, match=r"several fields hold labels \(label, part\); name one with entity_column"):
         list(read_sentences(path))
+    with pytest.raises(DataError, match=r"a\.json: no labels of 'other' in it; entity_column names a <Labels>"):
+        list(read_sentences(path, entity_column="other"))
 
 
 def test_a_long_first_text_hides_no_tool(tmp_path: Path) -> None:
