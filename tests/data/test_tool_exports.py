@@ -275,6 +275,19 @@ def test_an_entity_of_a_docbin_over_two_sentences_is_reported_and_not_lost(tmp_p
     assert report.counts == {"spans dropped that fit no tokens": 1}
 
 
+def test_an_entity_of_brat_over_a_line_end_is_one_entity(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Seen by Ann\nLee today.\n")
+    ann = write(tmp_path / "a.ann", "T1\tPER 8 11;12 15\tAnn Lee\n")
+    [sentence] = read_sentences(tmp_path, sentences="blank_line")
+    assert sentence.tags == ("O", "O", "B-PER", "I-PER", "O", "O")
+    with pytest.raises(DataError, match=r"'Ann\\nLee' crosses a sentence break; split otherwise \(--sentences, "):
+        list(read_sentences(tmp_path))
+    for places in ("0 4;8 11", "8 11;8 11", "12 15;8 11", "0 4;5 7"):
+        write(ann, f"T1\tPER {places}\tAnn Lee\n")
+        with pytest.raises(DataError, match=r"a\.ann:1: a discontinuous entity, which tags cannot write"):
+            list(read_sentences(tmp_path))
+
+
 def test_entities_are_preferred_to_parts_of_speech(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "sentence_id,word,tag,ner\n1,Ann,NNP,B-PER\n1,left,VBD,O\n")
     assert [each.tags for each in read_sentences(path)] == [("B-PER", "O")]
