@@ -186,14 +186,18 @@ def test_a_tokenizer_without_its_unknown_token_fails_in_one_line(transformer: Pa
         Tagger.load(folder).predict([["zzz"]])
 
 
-def test_a_panic_of_the_tokenizer_is_an_error_like_any_other(transformer: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_words", [False, True], ids=["given words", "words of its own"])
+def test_a_panic_of_the_tokenizer_is_an_error_like_any_other(
+    transformer: Path, tmp_path: Path, own_words: bool
+) -> None:
     folder = shutil.copytree(transformer, tmp_path / "model")
     normalizers({"type": "Replace", "pattern": {"Regex": "(a|a)+b"}, "content": ""})(folder)
     edited(folder / "config.json", lambda saved: saved.pop("digests"))
+    edited(folder / "config.json", lambda saved: saved.update(tokenizer={"name": "model"}))
     tagger = Tagger.load(folder)
     with pytest.raises(DataError, match="the tokenizer fails on this text"):
-        tagger.predict([["a" * 52]])
-    assert tagger.predict([["the"]])[0].tokens == ("the",)
+        tagger.predict(["a" * 52] if own_words else [["a" * 52]])
+    assert tagger.predict(["the"] if own_words else [["the"]])[0].tokens == ("the",)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "encoder/encoder.json", "encoder/words.json"])
