@@ -77,6 +77,8 @@ class TypeTags:
     """Which tags belong to each of the chosen types, and which of them go on with a segment or let it go on."""
 
     def __init__(self, constraints: Constraints, types: Collection[str] | None = None) -> None:
+        if isinstance(types, str):
+            raise MaskedCRFError(f"types are a list of names: write [{types!r}]")
         matrices = constraints.matrices
         self.names = tuple(matrices.types if types is None else dict.fromkeys(types))
         unknown = [name for name in self.names if name not in matrices.types]

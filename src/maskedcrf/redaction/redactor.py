@@ -82,8 +82,6 @@ class Redactor:
         rules: Rules | None = None,
         replace: Replace = "type",
     ) -> None:
-        if isinstance(types, str):
-            raise MaskedCRFError(f"types are a list of names: write [{types!r}]")
         if threshold is not None and promise is not None:
             raise MaskedCRFError("give a threshold or a promise, not both; a promise brings its own threshold")
         if threshold is not None and not 0 <= threshold <= 1:
