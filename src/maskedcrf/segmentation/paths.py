@@ -49,15 +49,16 @@ def _best_row(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, 
     entered = np.full((length + 1, size), _NO_PATH)  # of the beginnings that each tag may follow across a boundary
     sources = np.zeros((length + 1, size), np.int64)  # their last tag
     values, inner = np.empty((length, size), np.int64), np.zeros((length, size), np.int64)  # within a segment
+    firsts = np.empty((length, size), np.int64)
     for j in range(size):
         entered[0, j] = 0 if first[j] else _NO_PATH
-    _climb(positions, allowed, rules, spans, worth, (best, before, step, entered, sources, values, inner))
+    _climb(positions, allowed, rules, spans, worth, (best, before, step, entered, sources, values, inner, firsts))
     tag = _last_tag(best[length], last) if length else 0
     while length and tag >= 0:
         number, source, start = step[length, tag], before[length, tag], length - 1
         if number != _OUTSIDE:
             kept[number], start = True, spans[number, 1]
-            _follow(positions[start:length], allowed, rules, spans[number, 3], entered[start], values, inner)
+            _follow(positions[start:length], allowed, rules, spans[number, 3], entered[start], values, inner, firsts)
         for n in range(length - 1, start - 1, -1):
             tags[positions[n]] = tag
             tag = inner[n - start, tag] if n > start else source
@@ -67,24 +68,36 @@ def _best_row(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, 
 
 @compiled
 def _climb(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, tables: Any) -> None:
-    """Fill in the tables of `_best_row`."""
-    best, before, step, entered, sources, values, inner = tables
+    """Fill in the tables of `_best_row`; segments of one type that begin together are followed once."""
+    best, before, step, entered, sources, values, inner, firsts = tables
     _, boundary, _, _, types = rules
+    order = np.argsort((spans[:, 1] * (len(types) + 1) + spans[:, 3]) * (len(positions) + 1) + spans[:, 2])
     number = 0
-    for t in range(1, len(positions) + 1):
+    for t in range(len(positions)):
+        while number < len(order) and spans[order[number], 1] == t:
+            kind, last = spans[order[number], 3], _last_alike(spans, order, number)
+            _follow(positions[t : spans[order[last], 2]], allowed, rules, kind, entered[t], values, inner, firsts)
+            for one in order[number : last + 1]:
+                end = spans[one, 2]
+                for j in range(len(types)):
+                    reached = values[end - t - 1, j]
+                    if reached > _NO_PATH and reached + worth[one] > best[end, j]:
+                        best[end, j], step[end, j] = reached + worth[one], one
+                        before[end, j] = sources[t, firsts[end - t - 1, j]]
+            number = last + 1
         for j in range(len(types)):
-            if types[j] < 0 and allowed[positions[t - 1], j]:
-                best[t, j], before[t, j] = entered[t - 1, j], sources[t - 1, j]
-        while number < len(spans) and spans[number, 2] == t:
-            start = spans[number, 1]
-            _follow(positions[start:t], allowed, rules, spans[number, 3], entered[start], values, inner)
-            for j in range(len(types)):
-                reached = values[t - start - 1, j]
-                if reached > _NO_PATH and reached + worth[number] > best[t, j]:
-                    best[t, j], step[t, j] = reached + worth[number], number
-                    before[t, j] = sources[start, _first_tag(inner, t - start, j)]
-            number += 1
-        _step(best[t], boundary, entered[t], sources[t])
+            if types[j] < 0 and allowed[positions[t], j]:
+                best[t + 1, j], before[t + 1, j] = entered[t, j], sources[t, j]
+        _step(best[t + 1], boundary, entered[t + 1], sources[t + 1])
+
+
+@compiled
+def _last_alike(spans: Any, order: Any, number: int) -> int:
+    """The place in the order of the longest segment that begins as this one and has its type."""
+    first, last = order[number], number
+    while last + 1 < len(order) and (spans[order[last + 1], 1::2] == spans[first, 1::2]).all():
+        last += 1
+    return last
 
 
 @compiled
@@ -97,8 +110,10 @@ def _step(values: Any, steps: Any, entered: Any, sources: Any) -> None:
 
 
 @compiled
-def _follow(positions: Any, allowed: Any, rules: Any, kind: int, entered: Any, values: Any, inner: Any) -> None:
-    """Fill in what each tag of a segment of this type is worth (T, D), and its predecessor in the segment."""
+def _follow(
+    positions: Any, allowed: Any, rules: Any, kind: int, entered: Any, values: Any, inner: Any, firsts: Any
+) -> None:
+    """Fill in what each tag of a segment of this type is worth (T, D), its predecessor there, and the first tag."""
     inside, types = rules[2], rules[4]
     for n in range(len(positions)):
         for j in range(len(types)):
@@ -106,15 +121,8 @@ def _follow(positions: Any, allowed: Any, rules: Any, kind: int, entered: Any, v
         if n:
             _step(values[n - 1], inside, values[n], inner[n])
         for j in range(len(types)):
+            firsts[n, j] = firsts[n - 1, inner[n, j]] if n else j
             values[n, j] = values[n, j] if types[j] == kind and allowed[positions[n], j] else _NO_PATH
-
-
-@compiled
-def _first_tag(inner: Any, length: int, last: int) -> int:
-    tag = last
-    for n in range(length - 1, 0, -1):
-        tag = inner[n, tag]
-    return tag
 
 
 @compiled
