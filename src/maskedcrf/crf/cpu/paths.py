@@ -65,7 +65,8 @@ def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
     """Fill in tags (B, T) and scores (B,) of the best paths of a share of the rows; see `sums`."""
     emissions, mask, transitions, start, end = lattice
     chunk, first, stride = share
-    size, into, spoilt, known = start.size, _steps_back(transitions, end), np.empty(chunk, np.bool_), True
+    size, into, known = start.size, _steps_back(transitions, end), True
+    spoilt, following = np.empty(chunk, np.bool_), np.empty(chunk, np.int64)
     width = (size + VECTOR - 1) // VECTOR * VECTOR
     steps = np.empty((width, width))
     for i in range(width):
@@ -78,8 +79,8 @@ def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
         rows, _, begins, places = packed
         scores = np.empty((places.size, width))
         _climb(emissions, packed, steps, start, scores, spoilt)
-        following = np.full(rows.size, size)
-        best_scores[begin : begin + rows.size] = 0.0
+        for n in range(rows.size):
+            following[n], best_scores[rows[n]] = size, 0.0
         for t in range(begins.size - 2, -1, -1):
             for n in range(begins[t + 1] - begins[t]):  # the processor works on several rows side by side
                 at, after = begins[t] + n, following[n]
