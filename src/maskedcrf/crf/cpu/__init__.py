@@ -57,8 +57,10 @@ def loss_and_gradients(
     devices that compute later.
     """
     emissions, mask, *parameters = scores.exclude()
-    losses, d_emissions, rows = np.empty(len(mask)), emissions.new_empty(emissions.shape), len(mask)
-    weights = _array(emissions.new_full((rows,), 1 / max(1, rows) if mean else 1.0).double())
+    rows, d_emissions = len(mask), emissions.new_empty(emissions.shape)
+    # Rounded as autograd would round it, so that gradients are the same to the bit whatever computes the mean.
+    weights = np.full(rows, 1 / max(1, rows) if mean else 1.0, d_emissions.numpy().dtype).astype(np.float64)
+    losses = np.empty(rows)
     found = _sum_paths(_arrays(emissions, mask, *parameters), tags, weights, losses, d_emissions)
     gradients = [d_emissions, *_split(found, *parameters)]
 
@@ -167,8 +169,9 @@ def _sum_paths(
 
 def _split(found: Any, transitions: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients by transitions, start and end out of one array, in the types of those."""
-    whole = torch.from_numpy(found)
-    return whole[:-2].to(transitions.dtype), whole[-2].to(start.dtype), whole[-1].to(end.dtype)
+    lines = zip((found[:-2], found[-2], found[-1]), (transitions, start, end), strict=True)
+    d_transitions, d_start, d_end = (torch.from_numpy(part).to(scores.dtype) for part, scores in lines)
+    return d_transitions, d_start, d_end
 
 
 def _array(tensor: Tensor) -> Any:
