@@ -91,6 +91,7 @@ OPERATORS = frozenset(
         "Squeeze",
         "Sub",
         "Tanh",
+        "Tile",
         "Transpose",
         "Trilu",
         "Unsqueeze",
