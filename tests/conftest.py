@@ -54,21 +54,28 @@ def pytest_collection() -> Iterator[None]:
 
 def _process_state() -> dict[str, Any]:
     """What our code could change for every later test of the process."""
-    own, torch = logging.getLogger("maskedcrf"), sys.modules.get("torch")
-    state: dict[str, Any] = {
-        "folder": os.getcwd(),  # noqa: PTH109
-        "logging": (own.level, own.disabled, own.propagate, own.manager.disable),
-    }
+    torch, state = sys.modules.get("torch"), dict[str, Any](folder=os.getcwd())  # noqa: PTH109
     if torch is not None:
         state["torch"] = torch.get_num_threads(), torch.get_default_dtype(), torch.is_grad_enabled()
     return state
 
 
+def _silenced() -> dict[str, Any]:
+    """Loggers that keep messages from whoever reads them; those of a fresh process do not, nor does importing ours."""
+    found = {name: each for name, each in logging.root.manager.loggerDict.items() if name.startswith("maskedcrf")}
+    loggers = [logging.root, *(each for each in found.values() if isinstance(each, logging.Logger))]
+    states = {each.name: (each.level, each.disabled, each.propagate, each.filters) for each in loggers}
+    fresh = {name: (logging.WARNING if name == "root" else logging.NOTSET, False, True, []) for name in states}
+    silenced = {name: state for name, state in states.items() if state != fresh[name]}
+    return silenced | ({"disabled up to": logging.root.manager.disable} if logging.root.manager.disable else {})
+
+
 @pytest.fixture(autouse=True)
 def _nothing_left_behind() -> Iterator[None]:
     """A test leaves the process as it found it, or what fails for its sake is another test."""
+    assert not _silenced(), f"an import, or a fixture that tests share, has changed what is logged: {_silenced()}"
     before = _process_state()
     yield
     after = _process_state()
-    changed = {name: (value, after[name]) for name, value in before.items() if after[name] != value}
+    changed = {name: (value, after[name]) for name, value in before.items() if after[name] != value} | _silenced()
     assert not changed, f"left behind: {changed}"

@@ -200,7 +200,8 @@ def test_cells_of_which_only_the_first_character_is_read_are_hidden_whole(model,
     (tmp_path / "in.conll").write_text("\u53e30 O\n\u81541 O\n")
     command = ["redact", str(tmp_path / "model"), str(tmp_path / "in.conll"), "-o", str(tmp_path / "out")]
     assert (
-        main([*command, "--threshold", "0", "--types", "PER", "--ledger", str(tmp_path / "book"), "--ledger-text"]) == 0
+        main([*command, "--threshold", "0", "--types", " PER ", "--ledger", str(tmp_path / "book"), "--ledger-text"])
+        == 0
     )
     assert (tmp_path / "out").read_text() == "[PER] O\n[PER] O\n"
     entries = [json.loads(line) for line in (tmp_path / "book").read_text().splitlines()]
@@ -302,6 +303,19 @@ def missed(tagger: Tagger, sentence: Sentence) -> float:
         (b"ann\n", ["in.txt", "in.txt"], "several files are redacted into a folder that is there"),
         (b"ann\n", ["in.txt", "in.txt", "-o", "."], "two files would be written there"),
         (b"ann\n", ["--check", "in.txt", "--ledger", "x"], "--ledger tells what was hidden in files"),
+        (b"ann\n", ["in.txt", "-o", "out", "--ledger-text"], "--ledger-text puts the hidden text into a ledger"),
+        (b"ann\n", ["in.txt", "-o", "out", "--miss-rate", "0.5"], "--confidence and --loss belong to --calibrate"),
+        (
+            b"ann O\n",
+            ["--calibrate", "in.txt", "--miss-rate", "1"],
+            "miss_rate is a share between 0 and 1, such as 0.01",
+        ),
+        (b"ann O\n", ["--calibrate", "in.txt", "--confidence", "95"], "confidence is a share between 0 and 1"),
+        (
+            b"ann\n" + b"a " * (1 << 20) + b"b\n",
+            ["in.txt", "-o", "out"],
+            "in.txt:2: a text of more than 2,097,152 char",
+        ),
         (b"ann\n", ["in.txt", "--types", "PER"], "the promise is about"),
         (b"ann\n", ["in.txt", "--types", "FOOD", "--threshold", "0.5"], "'FOOD' is not one of the model's types"),
         (b"ann\n", ["--calibrate", "in.txt"], "no gold tags; a miss rate needs them"),

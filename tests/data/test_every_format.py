@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -45,6 +46,15 @@ def test_every_format_is_recognised_and_read_as_its_twin_in_json_lines(tmp_path:
 def test_the_content_decides_and_not_the_name(tmp_path: Path, twin: Read, name: str) -> None:
     format, _, write = EXAMPLES[name]
     path = write(tmp_path / "data.txt")
+    assert find_format(path) == format
+    assert read(path) == twin
+
+
+@pytest.mark.parametrize("name", [name for name, (_, file, _) in EXAMPLES.items() if "." in file])
+def test_a_packed_file_is_read_as_it_is_unpacked(tmp_path: Path, twin: Read, name: str) -> None:
+    format, file, write = EXAMPLES[name]
+    path = tmp_path / f"{file}.gz"
+    path.write_bytes(gzip.compress(write(tmp_path / file).read_bytes()))
     assert find_format(path) == format
     assert read(path) == twin
 

@@ -10,7 +10,10 @@ import pytest
 
 from maskedcrf.data.formats import read_sentences
 from maskedcrf.data.formats.huggingface import read_dataset
+from maskedcrf.data.labelled import read_labelled
+from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import DataError, MissingExtraError
+from maskedcrf.tags.scheme import Scheme
 from maskedcrf.training.dataset import build_corpus
 from maskedcrf.training.settings import Settings
 
@@ -128,3 +131,17 @@ def test_what_does_not_fit_in_a_folder_is_said_with_the_folder(datasets: Any, tm
     datasets.Dataset.from_dict({"tokens": [["a"], ["b"]], "tags": [[0], [1]]}).save_to_disk(tmp_path / "rows")
     with pytest.raises(DataError, match=f"^{tmp_path / 'rows'}:2: 1 is none of the 1 labels"):
         list(read_sentences(tmp_path / "rows", labels=["O"]))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"tokens": ["Ann", "left"], "tags": ["B-PER", "O"]},
+        {"words": ["Ann", "left"], "ner": ["B-PER", "O"]},
+        {"text": "Ann left", "spans": [{"start": 0, "end": 3, "label": "PER"}]},
+    ],
+)
+def test_a_dataset_in_memory_is_labelled_data_whatever_its_columns_are_called(datasets: Any, row: Any) -> None:
+    rows = datasets.Dataset.from_list([row])
+    [sentence] = read_labelled(rows, Scheme.get("BIO"), cut=get_tokenizer("unicode"))
+    assert (sentence.tokens, sentence.tags) == (("Ann", "left"), ("B-PER", "O"))

@@ -68,7 +68,8 @@ def test_a_span_across_sentences_is_dropped_since_it_cannot_grow(tmp_path: Path,
     assert found == [("O", "O"), ("B-B",)]
     assert report.counts == {MISFIT: 1}
     assert report.places == [
-        f"{path}:1: span 3:13 A 'Lima\\nNorth' crosses a sentence break; no sentence holds it; dropped"
+        f"{path}:1: span 3:13 A 'Lima\\nNorth' crosses a sentence break; "
+        "split otherwise (--sentences, data.sentences); dropped"
     ]
 
 

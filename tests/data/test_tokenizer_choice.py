@@ -11,7 +11,7 @@ from maskedcrf.data.annotation import AnnotatedText, Span
 from maskedcrf.data.learned_tokenizer import learn_habits
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.token_text import join_tokens
-from maskedcrf.data.tokenizer_choice import choose_for_spans, choose_for_tokens
+from maskedcrf.data.tokenizer_choice import choose_for_spans, choose_for_tokens, choose_tokenizer
 from maskedcrf.data.tokenizers import get_tokenizer
 from maskedcrf.errors import MaskedCRFError
 
@@ -101,6 +101,15 @@ def test_for_texts_the_candidate_is_chosen_whose_tokens_fit_the_spans():
     assert choose_for_spans([inside]).name == "simple"
     assert choose_for_spans([whole, whole]).name == "unicode"
     assert choose_for_spans([whole, inside]).name == "simple"
+
+
+def test_of_texts_and_tokens_the_agreement_is_that_of_the_tokens():
+    texts = [AnnotatedText("Fly to Lima.", (Span(7, 11, "LOC"),))]
+    assert choose_tokenizer(texts, "auto").agreement == 100
+    choice = choose_tokenizer([*texts, Sentence(("the", "U.N.-led", "force"))], "auto")
+    assert choice.tokenizer.name == "unicode"
+    assert choice.agreement < 70
+    assert "'U.N.-led' 1" in (choice.warning() or "")
 
 
 @pytest.mark.parametrize("name", ["unicode", "whitespace", "characters", "spacy:en"])

@@ -200,6 +200,8 @@ def test_of_several_groups_of_labels_one_is_named(tmp_path: Path) -> None:
     assert next(read_sentences(path, entity_column="label")).tags == ("B-PER", "O")
     with pytest.raises(DataError, match=r"several fields hold labels \(label, part\); name one with entity_column"):
         list(read_sentences(path))
+    with pytest.raises(DataError, match=r"a\.json: no labels of 'other' in it; entity_column names a <Labels>"):
+        list(read_sentences(path, entity_column="other"))
 
 
 def test_a_long_first_text_hides_no_tool(tmp_path: Path) -> None:
@@ -256,3 +258,42 @@ def test_a_sentence_of_webanno_may_begin_with_blanks(tmp_path: Path) -> None:
     head = "#FORMAT=WebAnno TSV 3.3\n#T_SP=webanno.custom.Mine|kind|note\n\n\n"
     path = write(tmp_path / "a.tsv", head + "#Text=  Ann left\n1-1\t9-12\tAnn\tPER\t_\t\n1-2\t13-17\tleft\t_\t_\t\n")
     assert next(read_sentences(path, entity_column="kind")).tags == ("B-PER", "O")
+
+
+def test_an_entity_of_a_docbin_over_two_sentences_is_reported_and_not_lost(tmp_path: Path) -> None:
+    spacy = pytest.importorskip("spacy")
+    doc = spacy.blank("en")("She joined Yahoo! Inc in May.")
+    doc.set_ents([spacy.tokens.Span(doc, 2, 5, "ORG")])
+    for token in doc:
+        token.is_sent_start = token.i in (0, 4)
+    path = tmp_path / "a.spacy"
+    path.write_bytes(spacy.tokens.DocBin(docs=[doc], attrs=["ENT_IOB", "ENT_TYPE", "SENT_START"]).to_bytes())
+    with pytest.raises(DataError, match=r"a\.spacy: document 1: span 11:21 ORG .* crosses a sentence break"):
+        list(read_sentences(path))
+    report = ReadReport()
+    assert [each.tags for each in read_sentences(path, misfits="drop", report=report)] == [("O",) * 4, ("O",) * 4]
+    assert report.counts == {"spans dropped that fit no tokens": 1}
+
+
+def test_an_entity_of_brat_over_a_line_end_is_one_entity(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Seen by Ann\nLee today.\n")
+    ann = write(tmp_path / "a.ann", "T1\tPER 8 11;12 15\tAnn Lee\n")
+    [sentence] = read_sentences(tmp_path, sentences="blank_line")
+    assert sentence.tags == ("O", "O", "B-PER", "I-PER", "O", "O")
+    with pytest.raises(DataError, match=r"'Ann\\nLee' crosses a sentence break; split otherwise \(--sentences, "):
+        list(read_sentences(tmp_path))
+    for places in ("0 4;8 11", "8 11;8 11", "12 15;8 11", "0 4;5 7"):
+        write(ann, f"T1\tPER {places}\tAnn Lee\n")
+        with pytest.raises(DataError, match=r"a\.ann:1: a discontinuous entity, which tags cannot write"):
+            list(read_sentences(tmp_path))
+
+
+def test_entities_are_preferred_to_parts_of_speech(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "sentence_id,word,tag,ner\n1,Ann,NNP,B-PER\n1,left,VBD,O\n")
+    assert [each.tags for each in read_sentences(path)] == [("B-PER", "O")]
+
+
+def test_what_has_no_lines_is_named_by_its_task(tmp_path: Path) -> None:
+    tasks = [{"data": {"text": text}, "annotations": [{"result": []}]} for text in ("Ann left.", "Bo came.")]
+    path = write(tmp_path / "tasks.json", json.dumps(tasks))
+    assert [each.where(0) for each in read_sentences(path)] == [f"{path}: task 1", f"{path}: task 2"]

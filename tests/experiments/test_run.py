@@ -24,7 +24,7 @@ ONE, OTHER = map(entry, TRAININGS)
 def decoded(training: Training) -> dict[str, Any]:
     """The line of a training's model decoded both ways, without what it found."""
     name = f"{training.name}/MCRF-training"
-    return {"name": name, "training": training.as_dict(), **dict.fromkeys(("dev", "thresholds", "test", "curve"))}
+    return {"name": name, "training": training.as_dict(), **dict.fromkeys(("dev", "thresholds", "gold", "test"))}
 
 
 def test_what_comes_after_a_line_cut_short_is_kept(tmp_path: Path) -> None:

@@ -91,6 +91,17 @@ def test_text_of_strangers_is_shown_and_never_obeyed(vague):
     assert "\\x1b[31m\\u202e" in text
 
 
+def test_a_sentence_of_a_text_is_shown_as_the_text_has_it(vague):
+    [reading] = read_sentences(vague, [TEST[0]], gold_scheme=BIO)
+    sentence = Sentence(
+        ("O", "'", "Neil", "left"), None, text="O'Neil\tleft", offsets=((0, 1), (1, 2), (2, 6), (7, 11))
+    )
+    person = (0, 3, "PER")
+    found = replace(reading, sentence=sentence, gold=(person,), predicted=(), probabilities={person: 0.2}, unseen=None)
+    text = page("text", Collector().add_all([replace(found, outside=(0.9,) * 4)]), signature="v:1")
+    assert "<mark class=wrong>O&#x27;Neil&nbsp;<small>PER</small></mark> left</bdi>" in text
+
+
 def test_a_long_sentence_is_shown_around_what_is_wrong(vague):
     (short,) = read_sentences(vague, [TEST[0]], gold_scheme=BIO)
     tokens = (*(f"before{n}" for n in range(500)), "oslo", *(f"after{n}" for n in range(500)))

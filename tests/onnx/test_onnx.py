@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from maskedcrf.data.sentence import Sentence, with_context
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.errors import DataError, IllegalPathError, MaskedCRFError
+from maskedcrf.onnx import export as export_module
 from maskedcrf.onnx import file
 from maskedcrf.onnx.crf_graph import crf_model
 from maskedcrf.onnx.export import compare_with_export, export, scores_of, write_file
@@ -364,3 +367,20 @@ def test_scores_are_compared_only_where_every_sentence_has_gold_tags() -> None:
     found = compare_with_export(tagger, tagger, [gold, bare])  # type: ignore[arg-type]
     assert (found.sentences, found.tokens, found.f1_model, found.f1_onnx) == (2, 3, None, None)
     assert compare_with_export(tagger, tagger, [gold]).f1_onnx == 100.0  # type: ignore[arg-type]
+
+
+def test_of_two_exports_at_once_neither_leaves_the_process_silent() -> None:
+    inside, over = Event(), Event()
+
+    def second() -> None:
+        with export_module._quiet():
+            inside.set()
+            over.wait(100)
+
+    other = Thread(target=second)
+    with export_module._quiet():
+        other.start()
+        inside.wait(0.2)  # only where both may be quiet at once does this end before its time
+    over.set()
+    other.join()
+    assert logging.root.manager.disable == 0

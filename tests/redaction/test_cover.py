@@ -136,7 +136,10 @@ def test_covers_of_a_stream_are_those_of_its_sentences(tagger) -> None:
         assert alone.scores == pytest.approx(cover.scores, abs=1e-5)
 
 
-@pytest.mark.parametrize("types", [["PER", "FOOD"], []])
-def test_types_the_model_does_not_have_are_refused(tagger, types) -> None:
-    with pytest.raises(MaskedCRFError, match="is not one of the model's types: "):
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [(["PER", "FOOD"], "'FOOD' is not one of the model's types: "), ([], "types is empty; name some")],
+)
+def test_types_the_model_does_not_have_are_refused(tagger, types, message) -> None:
+    with pytest.raises(MaskedCRFError, match=message):
         TypeTags(tagger.model.crf.constraints, types)

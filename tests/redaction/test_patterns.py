@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import string
 from pathlib import Path
@@ -107,6 +108,16 @@ def test_a_match_that_fails_its_check_does_not_hide_one_that_begins_inside_it(tm
 def test_checks_by_hand(check, right, wrong):
     assert [text for text in right if not check(text)] == []
     assert [text for text in wrong if check(text)] == []
+
+
+@given(st.text(st.sampled_from("019aF:."), max_size=24))
+def test_what_is_an_ipv6_address_is_what_python_says(text):
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        assert not checks.is_ipv6(text)
+    else:
+        assert checks.is_ipv6(text) == (text != "::")
 
 
 @pytest.mark.parametrize("changed", [place for place in range(22) if place not in (2, 3)])

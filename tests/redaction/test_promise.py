@@ -105,6 +105,7 @@ def test_confidence_and_each_type_by_itself_ask_for_more(tagger) -> None:
         assert own <= 0.1
     assert tokens.threshold >= plain.threshold  # an entity is missed with its first token, a token by itself
     assert "with 90% confidence" in sure.sentence
+    assert "with 99.7% confidence" in sure.model_copy(update={"confidence": 0.997}).sentence
     assert "the entities of each type in a sentence" in each.sentence
     assert "the words of entities in a sentence" in tokens.sentence
 
@@ -236,8 +237,10 @@ def test_documents_count_as_units(tagger) -> None:
         ([Sentence(("a",), ("O",))] * 9, {}, "no entity of the chosen types in the gold"),
         ([Sentence(("a",))], {}, "no gold tags; a miss rate needs them"),
         ([Sentence(("a",), ("B-FOOD",))], {}, "gold has entities of type FOOD, which the model does not know"),
-        (GOLD, {"miss_rate": 0}, "alpha is a share between 0 and 1"),
-        (GOLD, {"miss_rate": 0.1, "confidence": 1.0}, "delta is a share between 0 and 1"),
+        (GOLD, {"miss_rate": 0}, "miss_rate is a share between 0 and 1"),
+        (GOLD, {"miss_rate": "1%"}, "miss_rate is a share between 0 and 1, such as 0.01; got '1%'"),
+        (GOLD, {"miss_rate": 0.1, "confidence": 1.0}, "confidence is a share between 0 and 1"),
+        (GOLD, {"types": "PER"}, "types are a list of names: write"),
         (GOLD, {"loss": "words"}, "loss must be one of entities, tokens, types"),
         (GOLD, {"types": ["FOOD"]}, "'FOOD' is not one of the model's types"),
         (GOLD[:3], {"loss": "types"}, r"(LOC|ORG|PER): a miss rate of 1.00% needs at least 99 units"),

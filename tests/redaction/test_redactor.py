@@ -123,6 +123,7 @@ def test_everything_is_hidden_at_no_threshold_and_texts_may_be_empty(trained) ->
     [
         (["a"], {"threshold": 1.5}, "threshold is a probability from 0 to 1"),
         (["a"], {"threshold": float("nan")}, "threshold is a probability from 0 to 1"),
+        (["a"], {"threshold": "0.5"}, "threshold is a probability from 0 to 1, got '0.5'"),
         (["a"], {"threshold": 0.5, "replace": "stars"}, "replace must be one of type, name, blank or a function"),
         (["a"], {"threshold": 0.5, "types": "PER"}, "types are a list of names"),
         (["a"], {}, "this model has no promised miss rate"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import logging
 import math
@@ -15,7 +16,9 @@ import pytest
 import service_helpers
 from service_helpers import LEGAL, SCORES, TAGS, TEXT, asynchronous, build_tagger, connected
 
+from maskedcrf.data.tokenizers import Tokenizer
 from maskedcrf.service.app import PAGE, Service, create_app
+from maskedcrf.service.limits import Limits
 from maskedcrf.tagger.fixed_tags import allowed_tags
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.scheme import Scheme
@@ -358,3 +361,25 @@ async def test_texts_are_split_as_the_model_splits_and_a_lattice_shows_one_sente
         )
         fixed = {"text": "Ann\nLee", "fixed": {"1": "I-PER"}}
         assert (await client.post("/tag", json=fixed)).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/tag", "/redact"])
+@asynchronous
+async def test_a_tokenizer_that_came_with_a_model_works_beside_the_event_loop_and_within_the_deadline(
+    path: str,
+) -> None:
+    gate, threads = threading.Event(), list[int]()
+
+    def cut(text: str) -> list[tuple[int, int]]:
+        threads.append(threading.get_ident())
+        if text == "slow":
+            gate.wait(100)
+        return [(0, len(text))]
+
+    tagger = Tagger(copy.deepcopy(build_tagger().model))
+    tagger.tokenizer = Tokenizer("model", cut)
+    async with connected(Limits(deadline=0.01), tagger=tagger) as client:
+        late = await client.post(path, json={"text": "slow", "threshold": 0.5})
+        assert (late.status_code, late.json()["error"]) == (504, "deadline")
+        gate.set()
+    assert threading.get_ident() not in threads

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
-from service_helpers import asynchronous, listening
+import pytest
+import uvicorn
+from service_helpers import asynchronous, build_tagger, listening
 
 from maskedcrf.service.connections import FULL, Connection, Connections
 from maskedcrf.service.limits import Limits, most_connections
-from maskedcrf.service.log import LIMITED, WarningLimit, limit_warnings
+from maskedcrf.service.listen import serve
+from maskedcrf.service.log import LIMITED, WarningLimit
 
 SERVER = ("127.0.0.1", 80)
 
@@ -165,8 +168,18 @@ def test_what_clients_can_make_the_server_log_is_bounded() -> None:
     assert later.getMessage() == "(3 messages were left out) said"
 
 
-def test_the_limit_is_on_every_logger_that_clients_can_make_speak_and_once() -> None:
-    for _ in range(2):
-        limit_warnings()
-    for name in LIMITED:
-        assert sum(isinstance(each, WarningLimit) for each in logging.getLogger(name).filters) == 1
+def test_while_a_server_runs_every_logger_that_clients_can_make_speak_is_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limited = dict[str, int]()
+
+    def run(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        limited.update(limits())
+
+    def limits() -> dict[str, int]:
+        return {name: sum(isinstance(one, WarningLimit) for one in logging.getLogger(name).filters) for name in LIMITED}
+
+    monkeypatch.setattr(uvicorn.Server, "run", run)
+    serve(build_tagger(), port=0)
+    assert limited == dict.fromkeys(LIMITED, 1)
+    assert limits() == dict.fromkeys(LIMITED, 0), "afterwards others of the process log as they did"

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import BaseModel, ValidationError
 from service_helpers import TEXT, asynchronous, connected, listening, say
+from starlette.exceptions import HTTPException
 
-from maskedcrf.service import limits
+from maskedcrf.service import limits, schemas
 from maskedcrf.service.limits import Budget, Limits, parse
 from maskedcrf.service.listen import open_listener as open_socket
 from maskedcrf.service.schemas import REASONS
@@ -99,11 +101,36 @@ async def test_what_exceeds_a_limit_or_contradicts_the_rules_is_refused_not_cut(
         assert answer.status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (schemas.TagRequest, {"tokens": [1] * 2000}),
+        (schemas.TagRequest, {"text": "a", "fixed": {"0": [1] * 1000}}),
+        (schemas.BatchRequest, {"sentences": [{"tokens": [1] * 2000}] * 256}),
+        (schemas.RedactRequest, {"text": "a", "types": [1] * 1000}),
+    ],
+    ids=["tokens", "fixed", "sentences", "types"],
+)
+def test_a_body_full_of_mistakes_is_refused_for_one_of_them(kind: type[BaseModel], body: dict) -> None:
+    """A list of half a million complaints takes seconds to write, in which the server answers nobody."""
+    with pytest.raises(ValidationError) as refused:
+        kind.model_validate(body)
+    assert refused.value.error_count() <= 2  # of a tag or a list of tags, one each
+
+
+def test_an_object_has_no_more_keys_than_a_sentence_has_tokens() -> None:
+    full = {str(number): 1 for number in range(limits.KEYS)}
+    assert parse(json.dumps(full).encode()) == full
+    with pytest.raises(HTTPException, match="422: at most 2000 keys in one object, got 2001"):
+        parse(json.dumps(full | {"one": 1}).encode())
+
+
 @asynchronous
 async def test_the_guide_tells_every_limit_and_refusal() -> None:
     guide = (Path(__file__).parents[2] / "docs/guides/serving.md").read_text(encoding="utf-8")
     sizes = [limits.CHARACTERS, limits.TOKENS, limits.TOKEN_CHARACTERS, limits.SENTENCES, limits.REQUEST_TOKENS]
     assert all(f"{size:,}" in guide for size in (*sizes, limits.LATTICE_TOKENS))
+    assert f"{limits.KEYS:,} keys an object" in guide
     assert f"an `nbest` over {limits.NBEST} (below 1 for a lattice), a `threshold` below {limits.THRESHOLD}" in guide
     documented = {
         int(status) for row in re.findall(r"^\| ([45][\d, ]+) \|", guide, re.MULTILINE) for status in row.split(", ")

@@ -53,7 +53,7 @@ def bombard(address: str, path: str, method: str, mode: str, examples: int) -> C
         @settings(max_examples=examples, database=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
         def send(case: object) -> None:
-            answer = case.call_and_validate(base_url=address, session=session, checks=chosen)
+            answer = case.call_and_validate(base_url=address, session=session, checks=chosen, timeout=300)
             statuses[answer.status_code] += 1
             assert mode == "positive" or 400 <= answer.status_code < 500
 

@@ -18,6 +18,7 @@ from safetensors.torch import load_file, save_file
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.encoders.encoder import build_encoder
+from maskedcrf.encoders.vocabulary import Lexicon
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError
 from maskedcrf.tagger import Tagger
 from maskedcrf.tagger.model import TaggerModel
@@ -102,6 +103,10 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "half a character in a tag": (half_a_character, r"'B-\\ud800' holds half a character"),
     "100,000 layers": (config_of_encoder({"num_hidden_layers": 100_000}), "num_hidden_layers is 100000"),
     "100,000 layers by another name": (another_model(GPT2), "n_layer is 100000, more than 256"),
+    "fewer than no heads": (
+        config_of_encoder({"num_attention_heads": -1}),
+        "num_attention_heads is -1, less than none",
+    ),
     "more layers than weights": (config_of_encoder({"num_hidden_layers": 200}), "larger model than the 42 weights"),
     "many experts": (another_model({**EXPERTS, "num_hidden_layers": 200}), "larger model|has|nothing"),
     "tables that are not saved": (another_model(TABLES), "larger model than the 42 weights"),
@@ -173,6 +178,19 @@ def test_what_a_configuration_says_of_labels_costs_nothing(transformer: Path, tm
     assert Tagger.load(folder).predict([["a"]]) == Tagger.load(transformer).predict([["a"]])
 
 
+def test_what_a_configuration_says_of_the_way_to_compute_is_left_out(transformer: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(transformer, tmp_path / "model")
+    config_of_encoder({"chunk_size_feed_forward": "much", "output_hidden_states": [[]]})(folder)
+    edited(folder / "config.json", lambda saved: saved.pop("digests"))
+    assert Tagger.load(folder).predict([["a"]]) == Tagger.load(transformer).predict([["a"]])
+
+
+def test_a_long_word_of_a_lexicon_takes_memory_by_its_length() -> None:
+    """A table of all its beginnings would take 125 GB."""
+    lexicon = Lexicon(("b" * 500_000, "ab"))
+    assert list(lexicon.find_words(["a", "b", "b"])) == [(0, 1, 1)]
+
+
 def test_a_tokenizer_without_its_unknown_token_fails_in_one_line(transformer: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(transformer, tmp_path / "model")
 
@@ -186,14 +204,18 @@ def test_a_tokenizer_without_its_unknown_token_fails_in_one_line(transformer: Pa
         Tagger.load(folder).predict([["zzz"]])
 
 
-def test_a_panic_of_the_tokenizer_is_an_error_like_any_other(transformer: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_words", [False, True], ids=["given words", "words of its own"])
+def test_a_panic_of_the_tokenizer_is_an_error_like_any_other(
+    transformer: Path, tmp_path: Path, own_words: bool
+) -> None:
     folder = shutil.copytree(transformer, tmp_path / "model")
     normalizers({"type": "Replace", "pattern": {"Regex": "(a|a)+b"}, "content": ""})(folder)
     edited(folder / "config.json", lambda saved: saved.pop("digests"))
+    edited(folder / "config.json", lambda saved: saved.update(tokenizer={"name": "model"}))
     tagger = Tagger.load(folder)
     with pytest.raises(DataError, match="the tokenizer fails on this text"):
-        tagger.predict([["a" * 52]])
-    assert tagger.predict([["the"]])[0].tokens == ("the",)
+        tagger.predict(["a" * 52] if own_words else [["a" * 52]])
+    assert tagger.predict(["the"] if own_words else [["the"]])[0].tokens == ("the",)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "encoder/encoder.json", "encoder/words.json"])

@@ -17,6 +17,7 @@ TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "
 # What accelerate does for GPUs, here without: its way for CPUs needs MPI.
 ACCELERATE = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1"]
 ACCELERATE += ["--mixed_precision", "no", "--dynamo_backend", "no", "--num_cpu_threads_per_process", "1"]
+ACCELERATE += ["--main_process_port", "0"]  # any free one
 
 
 def train(folder: Path, launcher: list[str]) -> tuple[dict[str, list[str]], str, str]:

@@ -56,6 +56,16 @@ def test_who_died_holds_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_another_way_to_the_same_folder_is_the_same_output(tmp_path):
+    (tmp_path / "link").symlink_to("model")
+    with (
+        lock_output(tmp_path / "model"),
+        pytest.raises(MaskedCRFError, match=r"link: another process is training this model"),
+        lock_output(tmp_path / "link"),
+    ):
+        pass
+
+
 def test_outputs_beside_each_other_are_trained_at_once(tmp_path):
     with lock_output(tmp_path / "one"), lock_output(tmp_path / "two"):
         pass

@@ -6,7 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from small_corpus import SMALL, corpus
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from maskedcrf import Tagger
 from maskedcrf.encoders.config import EncoderConfig
 from maskedcrf.training.threads import step_threads
 
@@ -34,3 +37,13 @@ def test_only_a_small_encoder_on_a_cpu_steps_on_one_thread(config, device, threa
     with step_threads(SimpleNamespace(encoder=encoder, device=torch.device(device))):
         assert torch.get_num_threads() == threads
     assert torch.get_num_threads() == 4
+
+
+def test_the_optimiser_too_steps_on_one_thread():
+    seen = []
+    hook = register_optimizer_step_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    try:
+        Tagger.train(corpus(8), **{**SMALL, "epochs": 1, "dev_fraction": 0.0})
+    finally:
+        hook.remove()
+    assert seen == [1]

@@ -36,7 +36,7 @@ COMMANDS = {
     "inspect": "what is wrong with a model or its labels, as one page",
     "audit": "how many predicted segments, and how many errors, are illegal",
     "check": "which scheme a file follows, and every illegal transition in it",
-    "convert": "rewrite tags from one scheme into another",
+    "convert": "rewrite labelled data in another format or scheme",
     "repair": "rewrite illegal tags into legal ones",
     "warm-up": "compile the CRF for this processor now rather than at its first use",
 }

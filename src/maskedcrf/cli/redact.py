@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -59,11 +60,15 @@ CalibrateOption = Annotated[
 ConfidenceOption = Annotated[
     float | None, typer.Option(help="With --calibrate: promise it for this share of samples, such as 0.95.")
 ]
+MissRateOption = Annotated[
+    float | None, typer.Option(help="With --calibrate: share that may be missed, on average; 0.01 if left out.")
+]
 UnitOption = Annotated[
     UnitName, typer.Option(help="What the sample was drawn by; auto is documents where there are some.")
 ]
 LossOption = Annotated[
-    LossName, typer.Option(help="With --calibrate: what counts, a share of entities, of tokens, or of each type.")
+    LossName | None,
+    typer.Option(help="With --calibrate: what counts, a share of entities (the default), of tokens, or of each type."),
 ]
 ThresholdOption = Annotated[float | None, typer.Option(help="Hide what is at least this probable, without a promise.")]
 ReplaceOption = Annotated[
@@ -80,10 +85,10 @@ def run(
     files: FilesArgument = None,
     output: OutputOption = "-",
     calibrate: CalibrateOption = None,
-    miss_rate: Annotated[float, typer.Option(help="Share that may be missed, on average, with --calibrate.")] = 0.01,
+    miss_rate: MissRateOption = None,
     confidence: ConfidenceOption = None,
     unit: UnitOption = UnitName.auto,
-    loss: LossOption = LossName.entities,
+    loss: LossOption = None,
     types: Annotated[str | None, typer.Option(help="Types to hide, such as PER,LOC; all if left out.")] = None,
     threshold: ThresholdOption = None,
     patterns: Patterns = None,
@@ -111,34 +116,38 @@ def run(
       maskedcrf redact model letters.txt -o redacted.txt --patterns builtin --dictionary PER=clients.txt
       maskedcrf redact model --check test.conll
     """
-    from maskedcrf.cli.streams import note, print_json
+    from maskedcrf.cli.streams import note
     from maskedcrf.tagger import Tagger
 
+    wanted = {"miss_rate": miss_rate, "confidence": confidence, "loss": loss}
     _require_sense(
         (not (files or calibrate or check), "nothing to do: give files, or --calibrate or --check with labelled ones"),
         (as_json and files and output == "-", "--json and the text cannot both go to standard output: say -o FILE"),
         (calibrate and threshold is not None, "--threshold promises nothing: leave out one of it and --calibrate"),
         (ledger is not None and not files, "--ledger tells what was hidden in files: give some"),
+        (ledger_text and ledger is None, "--ledger-text puts the hidden text into a ledger: say --ledger FILE"),
+        (not calibrate and {*wanted.values()} != {None}, "--miss-rate, --confidence and --loss belong to --calibrate"),
     )
-    tagger, chosen = Tagger.load(model, device=device), types.split(",") if types else None
+    tagger, chosen = Tagger.load(model, device=device), re.split(r"\s*,\s*", types.strip()) if types else None
     if calibrate:
-        _promise(tagger, model, calibrate, miss_rate, confidence=confidence, types=chosen, unit=unit, loss=loss)
+        _promise(tagger, model, calibrate, types=chosen, unit=unit, **wanted)
     redactor = _redactor(tagger, threshold, chosen, replace.value, read_rules(patterns, dictionary))
     summary = _summary(redactor)
     if files:
         hidden = _redact(redactor, files, output, ledger, ledger_text, (input_format, token_column, comment))
         summary |= {"files": len(files), "hidden": dict(sorted(hidden.items()))}
-        note(f"{hidden.total():,} entities hidden in {len(files)} file{'s' * (len(files) != 1)}")
     note(summary["sentence"])
     if check:
         summary["check"] = _check(redactor, check, unit)
+    _finish(summary, as_json=as_json)
+
+
+def _finish(summary: dict[str, Any], *, as_json: bool) -> None:
+    """Print the summary if asked for; exit with 1 if a check contradicts the promise."""
+    from maskedcrf.cli.streams import print_json
+
     if as_json:
         print_json(summary)
-    _require_agreement(summary)
-
-
-def _require_agreement(summary: dict[str, Any]) -> None:
-    """Exit with 1 if a check contradicts the promise."""
     if summary.get("check", {}).get("agrees") is False:
         raise typer.Exit(1)
 
@@ -155,7 +164,7 @@ def _redactor(tagger: Tagger, threshold: float | None, types: list[str] | None, 
     return Redactor(tagger, threshold=threshold, types=types, replace=replace, rules=rules)
 
 
-def _promise(tagger: Tagger, model: Path, gold: str, miss_rate: float, **options: Any) -> None:
+def _promise(tagger: Tagger, model: Path, gold: str, **options: Any) -> None:
     """Promise, and keep it in the model folder."""
     from maskedcrf.errors import MaskedCRFError
     from maskedcrf.tagger import folder
@@ -164,8 +173,8 @@ def _promise(tagger: Tagger, model: Path, gold: str, miss_rate: float, **options
         raise MaskedCRFError(
             f"{model}: a folder in Hugging Face's form keeps no promise; maskedcrf adopt makes a model folder"
         )
-    options |= {name: options[name].value for name in ("unit", "loss")}
-    tagger.promise(gold, miss_rate, **options)
+    given = {name: getattr(value, "value", value) for name, value in options.items() if value is not None}
+    tagger.promise(gold, **given)
     folder.update_record(model, tagger.record)
 
 
@@ -188,7 +197,7 @@ def _redact(
     reading: tuple[str, int, str | None],
 ) -> Counter[str]:
     """Write the redacted files and the ledger; how many entities of each type were hidden."""
-    from maskedcrf.cli.streams import output_text
+    from maskedcrf.cli.streams import note, output_text
 
     hidden: Counter[str] = Counter()
     targets = _targets(files, output, ledger)
@@ -201,6 +210,8 @@ def _redact(
                 for entry in entries if book is not None else ():
                     record = entry.to_json(with_text=ledger_text)
                     print(json.dumps(record, ensure_ascii=False), file=book)
+    count, number = hidden.total(), len(files)
+    note(f"{count:,} {'entity' if count == 1 else 'entities'} hidden in {number} file{'s' * (number != 1)}")
     return hidden
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 
 from maskedcrf.data.annotation import AnnotatedText, ReadReport
 from maskedcrf.data.formats import Format, ReadOptions, fit_records, read_records
-from maskedcrf.data.formats.huggingface import read_dataset
+from maskedcrf.data.formats.huggingface import read_dataset, read_rows
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.sentence_splitters import get_splitter
 from maskedcrf.data.span_fit import Misfits, Overlaps, SpanFitter
@@ -58,15 +58,15 @@ def read_labelled_records(
     """What the data hold before texts are cut: sentences where they have tokens, annotated texts where they do not."""
     if isinstance(data, Sentence | Mapping) or not isinstance(data, str | Path | Iterable):
         raise DataError(f"labelled data are a path, or sentences in a list; got a {type(data).__name__}")
-    if hasattr(data, "features"):
-        return list(read_dataset(data, labels=reading.get("labels")))
+    given = {key: value for key, value in reading.items() if key in ReadOptions.__dataclass_fields__}
+    options = ReadOptions(**given, report=report)  # type: ignore[arg-type]
+    if hasattr(data, "features"):  # an IterableDataset may not know its own
+        return list(read_rows(data, options) if data.features else read_dataset(data, labels=options.labels))
     records: list[Sentence | AnnotatedText] = []
     for part in [data] if isinstance(data, str | Path) else data:
         if isinstance(part, Sentence):
             records.append(part)
         elif isinstance(part, str | Path):
-            given = {key: value for key, value in reading.items() if key in ReadOptions.__dataclass_fields__}
-            options = ReadOptions(**given, report=report)  # type: ignore[arg-type]
             records += read_records(part, format=reading.get("format", "auto"), options=options)
         else:
             records.append(_pair(part))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from maskedcrf.errors import DataError
 
 _NOT_BLANK = re.compile(r"\S+")
 Ranges = list[tuple[int, int]]
@@ -20,7 +23,8 @@ def model_words(tokenizer: Any) -> Callable[[str], Ranges]:
     glues = _parts_at_blanks_alone(tokenizer)
 
     def cut(text: str) -> Ranges:
-        encoded = tokenizer.encode(text, add_special_tokens=False)
+        with tokenizer_failures():
+            encoded = tokenizer.encode(text, add_special_tokens=False)
         words: Ranges = []
         previous: int | None = None
         for word, (start, end) in zip(encoded.word_ids, encoded.offsets, strict=True):
@@ -38,6 +42,19 @@ def model_words(tokenizer: Any) -> Callable[[str], Ranges]:
         return [part for word in solid for part in _split_edges(text, *word)]
 
     return cut
+
+
+@contextmanager
+def tokenizer_failures() -> Iterator[None]:
+    """Say in one line what a tokenizer of `tokenizers` fails of."""
+    try:
+        yield
+    except BaseException as error:
+        # The library raises Exception itself, and where it panics something that is not even that.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise DataError(f"tokenizer.json: the tokenizer fails on this text ({reason})") from error
+        raise
 
 
 def _parts_at_blanks_alone(tokenizer: Any) -> bool:

@@ -56,6 +56,8 @@ class Sentence:
     """Tokens at which a text's second sentence begins, its third and so on: each is tagged for itself."""
     one_line: bool = False
     """True if all tokens stand on one line, as in JSON lines and plain text."""
+    unit: str = ""
+    """What `line` counts where it counts no lines: task, document, row."""
     allowed: Bools | None = field(default=None, compare=False, repr=False)
     """(T, D): the model's tags that may stand at each token; None for all of them."""
 
@@ -64,8 +66,8 @@ class Sentence:
         return self.line if self.one_line else self.line + position
 
     def where(self, position: int) -> str:
-        """`file:line` of a token, as every message about it begins."""
-        return f"{self.file or '<memory>'}:{self.line_of(position)}"
+        """`file:line` of a token, or `file: task 3`, as every message about it begins."""
+        return f"{self.file or '<memory>'}:{f' {self.unit} ' if self.unit else ''}{self.line_of(position)}"
 
     def with_column(self, number: int, cells: Iterable[str]) -> Sentence:
         """The same sentence with one of its columns written anew."""

@@ -45,7 +45,11 @@ class SpanFitter:
         ranges = self.splitter(text.text) if text.tokens is None else whole_text(text.text)
         pieces = [(start, end, self._tokens(text, start, end)) for start, end in ranges]
         pieces = [piece for piece in pieces if piece[2]] or [(0, len(text.text), ())]
-        inside = [[span for span in spans if start <= span.start and span.end <= end] for start, end, _ in pieces]
+        starts = [span.start for span in spans]
+        inside = [
+            [span for span in spans[bisect_left(starts, start) : bisect_right(starts, end)] if span.end <= end]
+            for start, end, _ in pieces
+        ]
         self._report_crossing(text, spans, [span for row in inside for span in row])
         for (start, end, tokens), own in zip(pieces, inside, strict=True):
             tags = None if text.spans is None else self._tags(text, tokens, own)
@@ -59,6 +63,7 @@ class SpanFitter:
                 offsets=tuple((first - start, last - start) for first, last in tokens),
                 open=_outside(tags, self.scheme) if text.is_partial else (),
                 one_line=True,
+                unit=text.unit,
             )
 
     def _tokens(self, text: AnnotatedText, start: int, end: int) -> Ranges:
@@ -68,9 +73,10 @@ class SpanFitter:
 
     def _report_crossing(self, text: AnnotatedText, spans: Sequence[Span], inside: Sequence[Span]) -> None:
         if len(inside) < len(spans):
+            near = "no sentence holds it" if text.tokens else "split otherwise (--sentences, data.sentences)"
             for span in spans:
                 if span not in inside:
-                    self._refuse_or_count(text, span, "crosses a sentence break", "no sentence holds it")
+                    self._refuse_or_count(text, span, "crosses a sentence break", near)
 
     def _tags(self, text: AnnotatedText, tokens: Ranges, spans: Sequence[Span]) -> tuple[str, ...]:
         starts, ends = [start for start, _ in tokens], [end for _, end in tokens]

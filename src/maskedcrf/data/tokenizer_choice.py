@@ -48,12 +48,14 @@ class Choice:
 def choose_tokenizer(records: Sequence[Sentence | AnnotatedText], name: str) -> Choice:
     """The tokenizer named, or with `auto` the one that agrees best with the records: their tokens, else their spans."""
     texts = [record for record in records if isinstance(record, AnnotatedText) and record.tokens is None]
-    if texts:
-        return Choice(choose_for_spans(texts) if name == "auto" else get_tokenizer(name), 100.0)
-    given = [record if isinstance(record, Sentence) else _with_tokens(record) for record in records]
-    return choose_for_tokens(
-        [sentence for sentence in given if sentence.tokens], CANDIDATES if name == "auto" else [name]
-    )
+    own = (_with_tokens(record) if isinstance(record, AnnotatedText) else record for record in records)
+    given = [sentence for sentence in own if sentence.tokens]
+    names = CANDIDATES if name == "auto" else [name]
+    if texts and name == "auto":
+        names = [choose_for_spans(texts).name]
+    if texts and not given:
+        return Choice(get_tokenizer(names[0]), 100.0)
+    return choose_for_tokens(given, names)
 
 
 def _with_tokens(text: AnnotatedText) -> Sentence:

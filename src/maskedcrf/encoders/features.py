@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from maskedcrf.data.model_words import tokenizer_failures
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.encoders.transformer.windows import (
     POOLING_INDEX,
@@ -18,7 +19,6 @@ from maskedcrf.encoders.transformer.windows import (
     truncate_middle,
 )
 from maskedcrf.encoders.vocabulary import PAD, Characters, Lexicon
-from maskedcrf.errors import DataError
 
 Arrays = dict[str, NDArray[Any]]
 Mask = NDArray[np.bool_]
@@ -125,15 +125,9 @@ class WordPieces:
         self._pieces |= {w: truncate_middle(c.ids, longest) or [self.unknown] for w, c in zip(new, cut, strict=True)}
 
     def _cut(self, words: list[str]) -> list[Any]:
-        try:
+        with tokenizer_failures():
             given = [[word] for word in words]
             return list(self.tokenizer.encode_batch_fast(given, is_pretokenized=True, add_special_tokens=False))
-        except BaseException as error:
-            # The library raises Exception itself, and where it panics something that is not even that.
-            if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-                reason = (str(error) or type(error).__name__).splitlines()[0]
-                raise DataError(f"tokenizer.json: the tokenizer fails on this text ({reason})") from error
-            raise
 
     def compute_lengths(self, sentences: Sentences) -> list[int]:
         """How many pieces each sentence has, with those of its context and the special pieces."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -131,26 +132,28 @@ class Lexicon:
     """Words to be found in a sentence of shorter tokens, such as characters: lower case, without blanks."""
 
     words: tuple[str, ...]
-    _numbers: dict[str, int] = field(init=False, repr=False, compare=False)
-    """Of every word, and -1 of what a word only begins with."""
+    _sorted: list[str] = field(init=False, repr=False, compare=False)
+    """A table of all beginnings would take memory as the square of a word's length."""
+    _numbers: list[int] = field(init=False, repr=False, compare=False)
+    """Of the sorted words."""
 
     def __post_init__(self) -> None:
-        numbers = {word[:length]: -1 for word in self.words for length in range(1, len(word))}
-        numbers |= {word: n for n, word in enumerate(self.words)}
+        numbers = sorted(range(len(self.words)), key=self.words.__getitem__)
         object.__setattr__(self, "_numbers", numbers)
+        object.__setattr__(self, "_sorted", [self.words[number] for number in numbers])
 
     def __len__(self) -> int:
         return len(self.words)
 
     def find_words(self, tokens: Sequence[str]) -> Iterator[tuple[int, int, int]]:
         """Every word made up of whole tokens, one inside another too: its first and last token, and its number."""
-        lower = [token.lower() for token in tokens]
+        lower, end = [token.lower() for token in tokens], len(self._sorted)
         for first in range(len(lower)):
-            text = ""
+            text, place = "", 0
             for last in range(first, len(lower)):
                 text += lower[last]
-                number = self._numbers.get(text)
-                if number is None:
+                place = bisect_left(self._sorted, text, place)
+                if not text or place == end or not self._sorted[place].startswith(text):
                     break
-                if number >= 0:
-                    yield first, last, number
+                if self._sorted[place] == text:
+                    yield first, last, self._numbers[place]

@@ -64,7 +64,7 @@ def expected_threshold(sample: Sample, alpha: float) -> float:
 
 def confident_threshold(sample: Sample, alpha: float, delta: float) -> float:
     """The highest threshold whose expected loss is at most alpha, with probability 1 - delta over the sample."""
-    _require_share(delta, "delta")
+    require_share(delta, "delta")
     return _highest(sample, lambda mean: p_value(mean, sample.size, alpha) <= delta, alpha, delta)
 
 
@@ -74,10 +74,10 @@ def units_needed(alpha: float, delta: float | None = None) -> int:
     >>> units_needed(0.01), units_needed(0.01, delta=0.05)
     (99, 299)
     """
-    _require_share(alpha, "alpha")
+    require_share(alpha, "alpha")
     if delta is None:
         return math.ceil(1 / alpha - 1 - 1e-9)
-    _require_share(delta, "delta")
+    require_share(delta, "delta")
     return math.ceil(math.log(delta) / math.log1p(-alpha) - 1e-9)
 
 
@@ -124,7 +124,7 @@ def binomial_below(count: int, size: int, share: float) -> float:
 
 def _highest(sample: Sample, holds: Callable[[float], bool], alpha: float, delta: float) -> float:
     """The highest threshold at which the condition on the mean loss holds."""
-    _require_share(alpha, "alpha")
+    require_share(alpha, "alpha")
     if not holds(0.0):
         needed = units_needed(alpha, None if delta == 1.0 else delta)
         raise DataError(
@@ -160,6 +160,7 @@ def _crossing(falls: Callable[[float], float], low: float, high: float) -> float
     return high
 
 
-def _require_share(value: float, name: str) -> None:
-    if not 0 < value < 1:
-        raise MaskedCRFError(f"{name} is a share between 0 and 1, got {value}")
+def require_share(value: object, name: str) -> None:
+    """Refuse what lies not between 0 and 1."""
+    if not isinstance(value, int | float) or not 0 < value < 1:
+        raise MaskedCRFError(f"{name} is a share between 0 and 1, such as 0.01; got {value!r:.40}")

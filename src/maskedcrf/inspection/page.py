@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
+from maskedcrf.data.sentence import Sentence
 from maskedcrf.evaluation.compare import Interval, bootstrap_each
 from maskedcrf.evaluation.counts import Tally
 from maskedcrf.inspection.collect import Collector, GroupCounts
@@ -139,7 +141,7 @@ def _suspect(place: Place) -> str:
     note = f"{sentence.where(suspect.tokens[0])} - {suspect.kind}"
     sides = (("gold", suspect.gold, suspect.gold_probability), ("model", suspect.reading, suspect.reading_probability))
     rows = [
-        (f"{name}, {100 * share:.1f} %", _shown(sentence.tokens, [span] if span else [], [suspect.tokens], wrong=[]))
+        (f"{name}, {100 * share:.1f} %", _shown(sentence, [span] if span else [], [suspect.tokens], wrong=[]))
         for name, span, share in sides
     ]
     return html.readings(note, rows)
@@ -161,19 +163,20 @@ def _sentence(reading: Reading, errors: Sequence[Error], names: tuple[str, str] 
         (names[0], reading.gold or (), [error.gold for error in errors]),
         (names[1], reading.predicted, [error.predicted for error in errors]),
     ]
-    rows = [(name, _shown(reading.sentence.tokens, spans, regions, wrong=wrong)) for name, spans, wrong in sides]
+    rows = [(name, _shown(reading.sentence, spans, regions, wrong=wrong)) for name, spans, wrong in sides]
     kinds = ", ".join(error.kind for error in errors)
     return html.readings(f"{reading.sentence.where(0)} - {kinds}", rows)
 
 
 def _shown(
-    tokens: Sequence[str],
+    sentence: Sentence,
     spans: Sequence[Span],
     regions: Sequence[tuple[int, int]],
     *,
     wrong: Sequence[Span | None],
 ) -> str:
-    """A sentence, or of a long one the part around these tokens."""
+    """A sentence as its text has it, or of a long one the part around these tokens."""
+    tokens = sentence.tokens
     first = min((start for start, _ in regions), default=0) - AROUND
     after = max((end for _, end in regions), default=0) + AROUND
     if len(tokens) <= 4 * AROUND:
@@ -184,7 +187,12 @@ def _shown(
     first, after = min([first, *(s[0] for s in inside)]), max([after, *(s[1] for s in inside)])
     relative = [(start - first, end - first, kind) for start, end, kind in inside]
     marks = [(span[0] - first, span[1] - first, span[2]) for span in wrong if span is not None]
-    text = html.marked(tokens[first:after], relative, wrong=marks)
+    blanks = (
+        None
+        if sentence.offsets is None
+        else [" " * (end < start) for (_, end), (start, _) in pairwise(sentence.offsets[first:after])]
+    )
+    text = html.marked(tokens[first:after], relative, wrong=marks, blanks=blanks)
     return f"{'&hellip; ' if first else ''}{text}{' &hellip;' if after < len(tokens) else ''}"
 
 
@@ -192,7 +200,7 @@ def _uncertain(found: Collector) -> Section:
     body = "".join(
         html.readings(
             f"{reading.sentence.where(0)} - entropy {reading.entropy:.2f} nats",
-            [("model", _shown(reading.sentence.tokens, reading.predicted, [], wrong=[]))],
+            [("model", _shown(reading.sentence, reading.predicted, [], wrong=[]))],
         )
         for reading in found.uncertain.best_first()
     )
@@ -282,5 +290,5 @@ def _pair(first: Reading, second: Reading) -> str:
         ("second", second.predicted, wrong["second"]),
     )
     regions = [span[:2] for _, _, spans in sides for span in spans]
-    rows = [(name, _shown(first.sentence.tokens, spans, regions, wrong=list(bad))) for name, spans, bad in sides]
+    rows = [(name, _shown(first.sentence, spans, regions, wrong=list(bad))) for name, spans, bad in sides]
     return html.readings(first.sentence.where(0), rows)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -230,17 +231,21 @@ def write_file(model: Any, path: Path) -> None:
         handle.write(model.SerializeToString())
 
 
+_quieting = Lock()
+"""The whole process is quiet: the second of two exports at once would leave it as the first had set it."""
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporters' notes on their own internals kept off the user's terminal."""
-    disabled = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    """The exporters' notes on their own internals kept off the user's terminal; one export at a time."""
+    with _quieting, warnings.catch_warnings():
+        disabled = logging.root.manager.disable
+        logging.disable(logging.WARNING)
+        warnings.simplefilter("ignore")
+        try:
             yield
-    finally:
-        logging.disable(disabled)
+        finally:
+            logging.disable(disabled)
 
 
 @dataclass(frozen=True)

@@ -77,13 +77,14 @@ class TypeTags:
     """Which tags belong to each of the chosen types, and which of them go on with a segment or let it go on."""
 
     def __init__(self, constraints: Constraints, types: Collection[str] | None = None) -> None:
+        if isinstance(types, str):
+            raise MaskedCRFError(f"types are a list of names: write [{types!r}]")
         matrices = constraints.matrices
         self.names = tuple(matrices.types if types is None else dict.fromkeys(types))
         unknown = [name for name in self.names if name not in matrices.types]
         if unknown or not self.names:
-            raise MaskedCRFError(
-                f"{unknown[0] if unknown else 'no type'!r} is not one of the model's types: {', '.join(matrices.types)}"
-            )
+            wrong = f"{unknown[0]!r} is not one" if unknown else "types is empty; name some"
+            raise MaskedCRFError(f"{wrong} of the model's types: {', '.join(matrices.types)}")
         index = [matrices.types.index(name) for name in self.names]
         continues = matrices.continues[:-1, :-1]
         self.inside: Bools = np.equal.outer(matrices.type_index[:-1], index)  # (D, K)

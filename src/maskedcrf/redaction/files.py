@@ -60,31 +60,44 @@ def redact_text(redactor: Redactor, path: str) -> Iterator[Written]:
 
     def pieces() -> Iterator[Piece[Written]]:
         first = 0
-        for part in _parts_of_text(path, redactor.tagger.tokenizer.sentences):
+        for line, part in _parts_of_text(path, redactor.tagger.tokenizer.sentences):
             mark = "" if first else _byte_order_mark(part)
-            piece = redactor.piece(part[len(mark) :], marks)
+            with _refused_at(f"{name}:{line}"):
+                piece = redactor.piece(part[len(mark) :], marks)
             yield Piece(piece.sentences, partial(_finish_text, piece, part, len(mark), first, name))
             first += len(part)
 
     return redactor.each(pieces())
 
 
-def _parts_of_text(path: str, splitter: str) -> Iterator[str]:
-    """Parts in which sentences stand whole: lines, what ends with a blank line, or all where nothing is split."""
-    part, size = [], 0
+@contextmanager
+def _refused_at(where: str) -> Iterator[None]:
+    """An error about a text says where the text stands."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def _parts_of_text(path: str, splitter: str) -> Iterator[tuple[int, str]]:
+    """Parts in which sentences stand whole: lines, what ends with a blank line, or all where nothing is split.
+
+    Each with the number of its first line.
+    """
+    part, size, first = [], 0, 1
     for number, line in raw_lines(path):
         part.append(line)
         size += len(line)
         if splitter == "line" or (splitter != "none" and not line.strip(" \t\r\n")):
-            yield "".join(part)
-            part, size = [], 0
+            yield first, "".join(part)
+            part, size, first = [], 0, number + 1
         elif size > MAX_CHARACTERS:
             raise DataError(
                 f"{file_name(path)}:{number}: no end of a sentence in {size:,} characters, as the model's splitter "
                 f"{splitter} has it; cut the text into several files, or put in blank lines"
             )
     if part:
-        yield "".join(part)
+        yield first, "".join(part)
 
 
 def _byte_order_mark(text: str) -> str:
@@ -144,7 +157,8 @@ def row_piece(redactor: Redactor, words: str | list[str], where: str, number: in
     if not isinstance(words, str):
         sentence = Sentence(tuple(words), document=number, one_line=True)
         return Piece([sentence], lambda covers: hide_tokens(redactor, sentence.tokens, covers[0], marks, where))
-    piece = redactor.piece(words, marks, number)
+    with _refused_at(where):
+        piece = redactor.piece(words, marks, number)
 
     def finish(covers: list[Cover]) -> Row:
         redaction = piece.finish(covers)

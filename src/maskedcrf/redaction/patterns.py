@@ -147,6 +147,7 @@ _TABLE: tuple[tuple[str, str, str, Callable[[str], bool] | None], ...] = (
         "ipv6",
         "IP",
         r"(?:(?<![A-Za-z0-9_:.])|(?<=[G-Zg-z][0-9]?:))"
+        r"(?=[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:)"
         r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:.]{0,40}(?:[0-9A-Fa-f]|(?<=:):)(?![A-Za-z0-9_])",
         checks.is_ipv6,
     ),

@@ -13,7 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, computed_fie
 from maskedcrf import __version__
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError, VoidPromiseError
-from maskedcrf.evaluation.risk import Sample, confident_threshold, expected_loss_at_most, expected_threshold
+from maskedcrf.evaluation.risk import (
+    Sample,
+    confident_threshold,
+    expected_loss_at_most,
+    expected_threshold,
+    require_share,
+)
 from maskedcrf.redaction.cover import TypeTags, stream_covers
 from maskedcrf.redaction.measure import Loss, Measurement, Unit, choose_unit, measure, require_known_types
 from maskedcrf.tagger.folder import digest_model
@@ -93,7 +99,7 @@ class Promise(BaseModel):
     def sentence(self) -> str:
         """The promise as one reads it out."""
         whole = _WHOLE[self.loss].format(unit=self.unit)
-        sure = "" if self.confidence is None else f" with {self.confidence:.0%} confidence"
+        sure = "" if self.confidence is None else f" with {100 * self.confidence:.6g}% confidence"
         return (
             f"On average at most {self.miss_rate:.2%} of {whole} ({', '.join(filter(None, self.types)) or 'any'}) stay "
             f"readable{sure}, for {self.unit}s drawn like the {self.units:,} that it was measured on; "
@@ -116,6 +122,9 @@ def make_promise(
     loss: Loss = "entities",
 ) -> Promise:
     """The highest threshold that keeps the promise on these sentences, kept in the tagger's record."""
+    require_share(miss_rate, "miss_rate")
+    if confidence is not None:
+        require_share(confidence, "confidence")
     if loss not in get_args(Loss):
         raise MaskedCRFError(f"loss must be one of {', '.join(get_args(Loss))}, got {loss!r:.40}")
     if types is None:

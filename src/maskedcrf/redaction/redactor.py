@@ -17,6 +17,7 @@ from maskedcrf.redaction.marks import Marks, Replace, require_replace
 from maskedcrf.redaction.promise import Promise, promise_of, require_valid
 from maskedcrf.redaction.rule_lattice import RuleCover
 from maskedcrf.redaction.rules import Rules
+from maskedcrf.segmentation.choice import require_threshold
 
 if TYPE_CHECKING:
     from maskedcrf.tagger.tagger import Tagger
@@ -82,12 +83,10 @@ class Redactor:
         rules: Rules | None = None,
         replace: Replace = "type",
     ) -> None:
-        if isinstance(types, str):
-            raise MaskedCRFError(f"types are a list of names: write [{types!r}]")
         if threshold is not None and promise is not None:
             raise MaskedCRFError("give a threshold or a promise, not both; a promise brings its own threshold")
-        if threshold is not None and not 0 <= threshold <= 1:
-            raise MaskedCRFError(f"threshold is a probability from 0 to 1, got {threshold}")
+        if threshold is not None:
+            require_threshold(threshold)
         require_replace(replace)
         self.promise = promise
         """What is promised of the answers; None with a threshold of one's own."""

@@ -60,20 +60,29 @@ def bullets(lines: Sequence[str]) -> str:
 
 
 def marked(
-    tokens: Sequence[str], segments: Iterable[tuple[int, int, str]], *, wrong: Collection[tuple[int, int, str]] = ()
+    tokens: Sequence[str],
+    segments: Iterable[tuple[int, int, str]],
+    *,
+    wrong: Collection[tuple[int, int, str]] = (),
+    blanks: Sequence[str] | None = None,
 ) -> str:
-    """A sentence with its segments marked and named; those that are wrong look so without any colour, too."""
+    """A sentence with its segments marked and named; those that are wrong look so without any colour, too.
+
+    `blanks` stand between the tokens; one each where they are not given.
+    """
+    blanks = [*(blanks if blanks is not None else [" "] * (len(tokens) - 1)), ""]
     ends = {start: (end, kind) for start, end, kind in segments}
     parts, place = [], 0
     while place < len(tokens):
         end, kind = ends.get(place, (place + 1, ""))
-        words = escape(" ".join(tokens[place:end]))
+        inner = [*blanks[place : end - 1], ""]
+        words = escape("".join(token + blank for token, blank in zip(tokens[place:end], inner, strict=True)))
         if kind:
             class_ = " class=wrong" if (place, end, kind) in wrong else ""
             words = f"<mark{class_}>{words}&nbsp;<small>{escape(kind)}</small></mark>"
-        parts.append(words)
+        parts.append(words + blanks[end - 1])
         place = end
-    return f"<bdi>{' '.join(parts)}</bdi>"
+    return f"<bdi>{''.join(parts)}</bdi>"
 
 
 def readings(note: str, rows: Sequence[tuple[str, str]]) -> str:

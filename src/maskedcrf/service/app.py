@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from maskedcrf import __version__
 from maskedcrf.data.sentence import Sentence
 from maskedcrf.data.texts import to_sentence
+from maskedcrf.data.tokenizers import MODEL, Tokenizer
 from maskedcrf.errors import MaskedCRFError
 from maskedcrf.redaction.rules import Rules
 from maskedcrf.report.lattice import lattice
@@ -228,7 +229,8 @@ async def _submit(
 ) -> list[bytes]:
     """What the model says of the sentences of a request; `whole` refuses a text of several."""
     batcher.require_ok()
-    sentences = await _off_the_loop(partial(service.sentences, given, most), _work_of(given))
+    work = _work_of(given, service.tagger.tokenizer)
+    sentences = await _off_the_loop(batcher, partial(service.sentences, given, most), work)
     if whole and sentences[0].breaks:
         raise HTTPException(422, f"this is for one sentence, and the text has {len(sentences[0].breaks) + 1}")
     return await cancel_on_disconnect(client, batcher.submit(question, sentences, weight=weight))
@@ -283,7 +285,7 @@ def _add_redaction(app: FastAPI, service: RedactionService, batcher: Batcher) ->
     async def redact(request: schemas.RedactRequest, client: Request) -> Response:
         """A text with its entities hidden, at a threshold or with the miss rate that the model promises."""
         batcher.require_ok()
-        job = await _off_the_loop(partial(service.job, request), len(request.text) // 4)
+        job = await batcher.within_deadline(asyncio.to_thread(service.job, request))
         submission = batcher.submit(service.question(request), [job], weight=limits.RANKED_WEIGHT)
         return _json_response(await cancel_on_disconnect(client, submission))
 
@@ -293,12 +295,15 @@ def _add_redaction(app: FastAPI, service: RedactionService, batcher: Batcher) ->
         return _json_response([_json(service.about())])
 
 
-async def _off_the_loop(check: Callable[[], Checked], work: int) -> Checked:
+async def _off_the_loop(batcher: Batcher, check: Callable[[], Checked], work: int) -> Checked:
     """What `check` gives; where it is more than a moment's work, other requests are answered meanwhile."""
-    return check() if work <= INLINE_WORK else await asyncio.to_thread(check)
+    return check() if work <= INLINE_WORK else await batcher.within_deadline(asyncio.to_thread(check))
 
 
-def _work_of(given: Sequence[schemas.Sentence]) -> int:
+def _work_of(given: Sequence[schemas.Sentence], tokenizer: Tokenizer) -> int:
+    """About as many tokens; how long a tokenizer takes that came with a model, nobody knows."""
+    if tokenizer.name == MODEL and any(one.text for one in given):
+        return INLINE_WORK + 1
     return sum(len(one.text) // 4 + len(one.tokens) + 8 * len(one.fixed) for one in given)
 
 

@@ -6,11 +6,11 @@ import asyncio
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from starlette.exceptions import HTTPException
 
@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 MAX_STUCK_THREADS = 2
 """Each holds a core for as long as it is stuck; with so many, only a restart of the server helps."""
+Result = TypeVar("Result")
 State = Literal["starting", "ok", "stuck", "failed", "stopping"]
 
 
@@ -117,11 +118,15 @@ class Batcher:
             self._waiting.append(job)
             if len(self._waiting) >= self._expected:
                 self._wake.set()
-            try:
-                return await asyncio.wait_for(job.future, self._limits.deadline)
-            except TimeoutError:
-                seconds = f"{self._limits.deadline:g} s"
-                raise HTTPException(504, f"no answer within {seconds}; send fewer sentences") from None
+            return await self.within_deadline(job.future)
+
+    async def within_deadline(self, answer: Awaitable[Result]) -> Result:
+        """What this gives, or 504."""
+        try:
+            return await asyncio.wait_for(answer, self._limits.deadline)
+        except TimeoutError:
+            seconds = f"{self._limits.deadline:g} s"
+            raise HTTPException(504, f"no answer within {seconds}; send fewer sentences") from None
 
     def require_ok(self) -> None:
         """Refuse with 503 while no request is taken."""

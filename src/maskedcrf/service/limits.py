@@ -29,6 +29,8 @@ RANKED_WEIGHT, THRESHOLD_WEIGHT = 4, 16
 LATTICE_TOKENS = 128
 REDACT_TOKENS = REQUEST_TOKENS // RANKED_WEIGHT
 """In one text to redact."""
+KEYS = TOKENS
+"""In one object: fixed tags have a key each, and each key that is none costs a complaint."""
 NBEST = 20
 THRESHOLD = 0.01
 
@@ -194,6 +196,7 @@ def parse(body: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    at_most(len(pairs), KEYS, "keys in one object")
     found = dict(pairs)
     if len(found) < len(pairs):
         raise HTTPException(400, "the body is not JSON that can be read: a key stands twice in one object")

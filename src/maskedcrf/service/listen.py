@@ -19,7 +19,7 @@ from maskedcrf.service.app import create_app
 from maskedcrf.service.collect import Collector
 from maskedcrf.service.connections import Connections
 from maskedcrf.service.limits import Limits
-from maskedcrf.service.log import limit_warnings
+from maskedcrf.service.log import limited_warnings
 from maskedcrf.service.middleware import LOOPBACK
 from maskedcrf.tagger import Tagger
 
@@ -76,7 +76,8 @@ def serve(
         )
         server = build_server(app, limits)
         try:
-            server.run(sockets=[listener])
+            with limited_warnings():
+                server.run(sockets=[listener])
         finally:
             stopped(app.state.batcher.at_rest)
     if problems and problems[0] is not None:
@@ -95,7 +96,6 @@ def build_server(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     }
     quiet: dict[str, Any] = {"access_log": False, "server_header": False, "log_config": None, "log_level": "warning"}
     patience = round(limits.body_seconds + limits.deadline) + 1
-    limit_warnings()
     return uvicorn.Server(uvicorn.Config(connections, **settings, **quiet, timeout_graceful_shutdown=patience))
 
 

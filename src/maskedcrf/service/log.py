@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 LIMITED = ("asyncio", "uvicorn.error", "maskedcrf.service.batcher", "maskedcrf.service.middleware")
 """Loggers that clients can make speak."""
@@ -32,11 +33,14 @@ class WarningLimit(logging.Filter):
         return self._passed <= self._most
 
 
-def limit_warnings() -> None:
-    """Bound what clients can make the server log."""
-    limit = WarningLimit()
-    for name in LIMITED:
-        found = logging.getLogger(name)
-        for old in [each for each in found.filters if isinstance(each, WarningLimit)]:
-            found.removeFilter(old)
-        found.addFilter(limit)
+@contextmanager
+def limited_warnings() -> Iterator[None]:
+    """While this lasts, what clients can make the server log is bounded."""
+    limit, loggers = WarningLimit(), [logging.getLogger(name) for name in LIMITED]
+    for each in loggers:
+        each.addFilter(limit)
+    try:
+        yield
+    finally:
+        for each in loggers:
+            each.removeFilter(limit)

@@ -62,7 +62,7 @@ class RedactionService:
         promised = None if self.promise is None else self.promise.types
         if request.types is None or set(request.types) == set(promised or ()):
             return RedactQuestion(promised)
-        return RedactQuestion(tuple(dict.fromkeys(request.types)))
+        return RedactQuestion(tuple(sorted(set(request.types))))
 
     def job(self, request: schemas.RedactRequest) -> RedactJob:
         """The text cut into sentences, each a document of this request alone."""

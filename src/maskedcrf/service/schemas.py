@@ -22,8 +22,10 @@ class Sentence(BaseModel):
     )
 
     text: Text = Field(default="", description="Raw text, tokenised by the server.")
-    tokens: list[Token] = Field(default=[], max_length=limits.TOKENS, description="Tokens, taken as they are.")
-    fixed: dict[Position, Tag | Annotated[list[Tag], Field(min_length=1, max_length=1000)]] = Field(
+    tokens: list[Token] = Field(
+        default=[], max_length=limits.TOKENS, fail_fast=True, description="Tokens, taken as they are."
+    )
+    fixed: dict[Position, Tag | Annotated[list[Tag], Field(min_length=1, max_length=1000, fail_fast=True)]] = Field(
         default={},
         max_length=limits.TOKENS,
         description="Token position, from 0, to the tag or tags (of /health) it may carry.",
@@ -66,7 +68,7 @@ class TagRequest(Sentence, Options):
 class BatchRequest(Options):
     """Many sentences to tag."""
 
-    sentences: list[Sentence] = Field(min_length=1, max_length=limits.SENTENCES)
+    sentences: list[Sentence] = Field(min_length=1, max_length=limits.SENTENCES, fail_fast=True)
 
 
 class LatticeRequest(Sentence):
@@ -191,7 +193,11 @@ class RedactRequest(BaseModel):
         description="Words at least so probably part of an entity are hidden; left out, the one of /promise.",
     )
     types: list[Tag] | None = Field(
-        default=None, min_length=1, max_length=1000, description="Types to hide; those of /promise, or all."
+        default=None,
+        min_length=1,
+        max_length=1000,
+        fail_fast=True,
+        description="Types to hide; those of /promise, or all.",
     )
     replace: Literal["type", "name", "blank"] = Field(
         default="type",

@@ -23,7 +23,7 @@ def lock_output(target: Path | None) -> Iterator[None]:
     if target is None or not is_main_process():
         yield
         return
-    path = sibling(target, LOCK_SUFFIX)
+    path = sibling(target.resolve(), LOCK_SUFFIX)  # one lock, by whatever name the folder is reached
     created = [folder for folder in path.parents if not folder.exists()]
     lock = FileLock(path)
     try:

@@ -173,12 +173,12 @@ def train_step(run: TrainingRun, parts: Sequence[MicroBatch], size: int) -> Tens
         if settings.adversarial:
             with adversarial.perturbed(run.model.encoder, settings.adversarial, run.processes):
                 _add_gradients(run, on_device, size, last=True)
-    run.scaler.unscale_(run.optimiser)
-    torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
-    run.scaler.step(run.optimiser)
-    run.scaler.update()
-    if settings.ema_decay:
-        averaging.update(run.average, run.model, decay=settings.ema_decay, step=run.state.step + 1)
+        run.scaler.unscale_(run.optimiser)
+        torch.nn.utils.clip_grad_norm_(run.model.parameters(), settings.optim.clip)
+        run.scaler.step(run.optimiser)
+        run.scaler.update()
+        if settings.ema_decay:
+            averaging.update(run.average, run.model, decay=settings.ema_decay, step=run.state.step + 1)
     return run.processes.all_reduce(loss)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from maskedcrf.data.annotation import AnnotatedText, Span, require_span
@@ -14,8 +14,8 @@ from maskedcrf.data.formats.whole import read_whole
 from maskedcrf.data.formats.writing import TaggedText, require_types
 from maskedcrf.errors import DataError
 
-_TEXT_BOUND = re.compile(r"T\S+\t(\S+) ([0-9]{1,15}) ([0-9]{1,15})\t([^\t]*)")
-_DISCONTINUOUS = re.compile(r"T\S+\t\S+ [0-9]+ [0-9]+(;[0-9]+ [0-9]+)+\t")
+_TEXT_BOUND = re.compile(r"T\S+\t(\S+) ([0-9]{1,15} [0-9]{1,15}(?:;[0-9]{1,15} [0-9]{1,15})*)\t([^\t]*)")
+_LINE_END = re.compile(r"[ \t]*\r?\n[ \t]*")
 _OTHER = re.compile(r"[REAMN]\S+\t|\*\t|#\S*\t")
 """Relations, events, attributes, modifications, normalisations, equivalences and notes are about spans."""
 
@@ -40,15 +40,21 @@ def _spans(file: Path, text: str) -> Iterator[Span]:
     for number, line in enumerate(read_whole(file).split("\n"), 1):
         where = f"{file}:{number}"
         line = line.rstrip("\r")
-        if _DISCONTINUOUS.match(line):
-            raise DataError(f"{where}: a discontinuous entity, which tags cannot write; join its parts, or remove it")
         found = _TEXT_BOUND.fullmatch(line)
         if found:
-            label, start, end, mention = found.groups()
-            span = require_span(int(start), int(end), label, text, where)
+            label, places, mention = found.groups()
+            edges = (part.split() for part in places.split(";"))
+            parts = [require_span(int(start), int(end), label, text, where) for start, end in edges]
+            if not all(_LINE_END.fullmatch(text, one.end, other.start) for one, other in pairwise(parts)):
+                raise DataError(
+                    f"{where}: a discontinuous entity, which tags cannot write; join its parts, or remove it"
+                )
+            span = Span(parts[0].start, parts[-1].end, label)  # BRAT parts an entity at each line end within it
             inside = text[span.start : span.end]
             if " ".join(inside.split()) != " ".join(mention.split()):
-                raise DataError(f"{where}: {mention!r:.60} is not what stands at {start}:{end}, {inside!r:.60}")
+                raise DataError(
+                    f"{where}: {mention!r:.60} is not what stands at {span.start}:{span.end}, {inside!r:.60}"
+                )
             yield span
         elif line and not _OTHER.match(line):
             raise DataError(f"{where}: {line!r:.60} is no annotation; a span is T1, a tab, TYPE START END, a tab, TEXT")

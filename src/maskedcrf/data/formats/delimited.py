@@ -22,7 +22,8 @@ from maskedcrf.errors import DataError
 from maskedcrf.files import file_name, numbered_lines
 
 WORDS = ("word", "token", "words", "tokens", "form")
-TAGS = ("tag", "ner_tag", "ner", "label", "tags", "ner_tags", "labels", "entity", "iob", "bio")
+TAGS = ("ner_tag", "ner_tags", "ner", "entity", "iob", "bio", "tag", "tags", "label", "labels")
+"""The first that is there counts: where `ner` stands beside `tag`, that one holds parts of speech."""
 SENTENCES = ("sentence #", "sentence_id", "sentence", "sent_id", "sentence id", "sentence_idx", "sent")
 
 

@@ -37,11 +37,15 @@ def read_docbin(path: str | os.PathLike[str], options: ReadOptions) -> Records:
         raise DataError(f"{name}: a damaged DocBin ({reason}); {HINT}") from error
     for number, doc in enumerate(docs, 1):
         pieces = list(doc.sents) if doc.has_annotation("SENT_START") else [doc[:]]
+        entities = {entity.start: entity for entity in doc.ents}
         for piece in pieces:
-            yield _text(piece, doc, name, number, options)
+            yield _text(piece, doc, entities, name, number, options)
 
 
-def _text(piece: Any, doc: Any, file: str, number: int, options: ReadOptions) -> AnnotatedText:
+def _text(
+    piece: Any, doc: Any, entities: dict[int, Any], file: str, number: int, options: ReadOptions
+) -> AnnotatedText:
+    """A sentence with the entities that begin in it; one that goes on in the next leaves the text, and is reported."""
     start = piece.start_char
     tokens = tuple((token.idx - start, token.idx - start + len(token)) for token in piece if not token.is_space)
     spans: tuple[Span, ...] | None = None
@@ -50,7 +54,8 @@ def _text(piece: Any, doc: Any, file: str, number: int, options: ReadOptions) ->
             raise DataError(
                 f"{file}: document {number}: some tokens have no entity annotation; set doc.ents with default='outside'"
             )
-        spans = tuple(Span(ent.start_char - start, ent.end_char - start, ent.label_) for ent in piece.ents)
+        own = [entities[token.i] for token in piece if token.i in entities]
+        spans = tuple(Span(ent.start_char - start, ent.end_char - start, ent.label_) for ent in own)
         if not all(span.label for span in spans):
             raise DataError(f"{file}: document {number}: an entity without a label; give each one its type")
     return AnnotatedText(doc.text[start : piece.end_char], spans, file, number, "document", number - 1, tokens)

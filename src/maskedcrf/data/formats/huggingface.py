@@ -53,15 +53,21 @@ def read_saved(path: str | os.PathLike[str], options: ReadOptions) -> Records:
         dataset = _load(name)
         if not len(dataset):
             raise DataError(f"{name}: a dataset without rows, or one cut short; save it again")
-        columns = choose_columns(list(dataset.features), options, name)
-        if options.labels is None and "tags" in columns:
-            options = replace(options, labels=_class_labels(dataset.features[columns["tags"]]))
-        yield from rows_to_sentences(dataset, columns, name, options)
+        yield from read_rows(dataset, options, name)
     except MaskedCRFError:
         raise
     except Exception as error:  # whatever a damaged folder makes the library raise, the user hears one line
         reason = f"{error!s:.80}".replace("\n", " ")
         raise DataError(f"{name}: not a saved dataset ({reason}); give a folder of save_to_disk") from error
+
+
+def read_rows(dataset: Any, options: ReadOptions, name: str | None = None) -> Records:
+    """The sentences of a `Dataset`, its columns found by their names: tokens and tags, or text and spans."""
+    name = name or f"dataset/{dataset.split or 'rows'}"
+    columns = choose_columns(list(dataset.features), options, name)
+    if options.labels is None and "tags" in columns:
+        options = replace(options, labels=_class_labels(dataset.features[columns["tags"]]))
+    yield from rows_to_sentences(dataset, columns, name, options)
 
 
 def split_folders(path: str | os.PathLike[str]) -> dict[str, Path]:

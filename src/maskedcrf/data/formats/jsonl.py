@@ -52,7 +52,7 @@ def record_to_sentence(
     tags = None if options.tag_column is None else record.get(key)
     names = None if tags is None else tuple(tag_names(tags, len(words), where, options.labels))
     open_ = () if names is None else _open_tokens(record.get("open"), len(words), where)
-    return Sentence(tuple(words), names, file, line, open=open_, one_line=True)
+    return Sentence(tuple(words), names, file, line, open=open_, one_line=True, unit=unit)
 
 
 def _refuse_other_tools(record: dict[str, Any], where: str) -> None:

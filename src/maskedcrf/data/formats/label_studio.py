@@ -34,6 +34,7 @@ def read_label_studio(path: str | os.PathLike[str], options: ReadOptions) -> Rec
     if not isinstance(tasks, list):
         raise DataError(f"{name}: {type(tasks).__name__} where a list of tasks is needed; {remedy}")
     seen: dict[int, list[Span]] = {}
+    has_spans = False
     for number, task in enumerate(tasks, 1):
         where = f"{name}: task {number}"
         if not isinstance(task, dict):
@@ -44,8 +45,11 @@ def read_label_studio(path: str | os.PathLike[str], options: ReadOptions) -> Rec
         elif spans is None:
             options.report.count("tasks without a finished annotation left out")
             continue
+        has_spans |= bool(spans)
         if "data" in task or not _is_repeated(task, spans, seen, where):
             yield AnnotatedText(text, spans, name, number, "task", document=number)
+    if options.entity_column and options.tag_column is not None and not has_spans:
+        raise DataError(f"{name}: no labels of {options.entity_column!r} in it; entity_column names a <Labels>")
 
 
 def _is_repeated(task: dict[str, Any], spans: tuple[Span, ...] | None, seen: dict[int, list[Span]], where: str) -> bool:

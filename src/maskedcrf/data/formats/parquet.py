@@ -23,7 +23,8 @@ def read_parquet(path: str | os.PathLike[str], options: ReadOptions) -> Records:
     pa, pq = import_pyarrow()
     name = file_name(path)
     try:
-        table = pq.ParquetFile(name if name != "<stdin>" else pa.BufferReader(read_bytes(path)))
+        is_stream = name == "<stdin>" or name.endswith(".gz")
+        table = pq.ParquetFile(pa.BufferReader(read_bytes(path)) if is_stream else name)
         schema = table.schema_arrow
         columns = choose_columns(schema.names, options, name)
         if options.labels is None and "tags" in columns:

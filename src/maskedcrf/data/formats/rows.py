@@ -12,7 +12,7 @@ from maskedcrf.errors import DataError
 
 NAMES = {"tokens": ("tokens", "words"), "text": ("text",)}
 """Names of the columns that hold the words; the first that is there counts."""
-MARKS = {"tokens": ("ner_tags", "tags", "ner", "labels"), "text": ("spans", "entities")}
+MARKS = {"tokens": ("ner_tags", "ner", "tags", "labels"), "text": ("spans", "entities")}
 """Names of the columns that hold their tags or spans."""
 OURS = {"tokens": "tags", "text": "spans"}
 

@@ -31,10 +31,9 @@ _SIZES = {
     "dim": 1 << 17,
 }
 """Above these a config is no model but an attack on memory: ending of the key, most."""
-_NOT_NEEDED = frozenset(
-    ("num_labels", "id2label", "label2id", "return_dict", "output_attentions", "output_hidden_states")
-)
-"""Keys that an encoder does not need: tables as large as they say, and other forms of its output."""
+_NOT_NEEDED = frozenset(("num_labels", "id2label", "label2id", "chunk_size_feed_forward"))
+_NOT_NEEDED |= {"output_attentions", "output_hidden_states", "return_dict"}
+"""Keys that an encoder does without: transformers makes tables as large as they say, or reads them with every text."""
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*vocabulary*")
 """Files one of which a folder's tokenizer is made of; without any, transformers makes up an empty one."""
 _ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
@@ -139,24 +138,31 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
     if "auto_map" in raw:
         raise DataError(f"{where}:1: the model brings its own code (auto_map), which is never run; give one without")
     if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
-        raise DataError(f"{where}:1: unknown model type {kind!r}; transformers must know it without foreign code")
+        raise DataError(f"{where}:1: unknown model type {kind!r:.60}; transformers must know it without foreign code")
     if raw.get("is_encoder_decoder") or "quantization_config" in raw:
         raise DataError(f"{where}:1: a plain encoder is needed, neither encoder-decoder nor quantised")
     for key, value in raw.items():
         most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
         if most is not None and isinstance(value, int | float) and value > most:
             raise DataError(f"{where}:1: {key} is {value}, more than {most}")
+        if key.endswith("heads") and isinstance(value, int | float) and value < 0:
+            raise DataError(f"{where}:1: {key} is {value}, less than none")
         if isinstance(value, float) and not math.isfinite(value):
             raise DataError(f"{where}:1: {key} is {value}, which is no number")
     config = CONFIG_MAPPING[kind].from_dict(
         {k: v for k, v in _without_private_keys(raw).items() if k not in _NOT_NEEDED}
     )
+    _require_full_attention(config, where)
+    return config
+
+
+def _require_full_attention(config: Any, where: str) -> None:
+    """Refuse BigBird's sparse attention, which it leaves for good once it has read a short text."""
     if getattr(config, "attention_type", None) == "block_sparse":
         raise DataError(
             f"{where}:1: attention_type block_sparse scores a text by how long the ones before it were; write "
             "original_full in config.json"
         )
-    return config
 
 
 def is_whole_model(model: Any) -> bool:
@@ -287,7 +293,7 @@ def one_line_errors(where: str, remedy: str = "fetch it again, or save it anew w
         lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
         reason = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
         advice = f"; {remedy}" if Path(where).is_dir() else ""
-        raise DataError(f"{where}: cannot be loaded: {reason}{advice}") from error
+        raise DataError(f"{where}: cannot be loaded: {reason:.300}{advice}") from error
 
 
 @contextmanager
