@@ -33,7 +33,7 @@ _SIZES = {
 """Above these a config is no model but an attack on memory: ending of the key, most."""
 _NOT_NEEDED = frozenset(("num_labels", "id2label", "label2id", "chunk_size_feed_forward"))
 _NOT_NEEDED |= {"output_attentions", "output_hidden_states", "return_dict"}
-"""Keys that an encoder does without: transformers makes tables as large as they say, or reads them with every text."""
+"""Keys that an encoder does without: tables as large as they say, other forms of its output, parts of a computation."""
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*vocabulary*")
 """Files one of which a folder's tokenizer is made of; without any, transformers makes up an empty one."""
 _ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
@@ -141,14 +141,7 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
         raise DataError(f"{where}:1: unknown model type {kind!r:.60}; transformers must know it without foreign code")
     if raw.get("is_encoder_decoder") or "quantization_config" in raw:
         raise DataError(f"{where}:1: a plain encoder is needed, neither encoder-decoder nor quantised")
-    for key, value in raw.items():
-        most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
-        if most is not None and isinstance(value, int | float) and value > most:
-            raise DataError(f"{where}:1: {key} is {value}, more than {most}")
-        if key.endswith("heads") and isinstance(value, int | float) and value < 0:
-            raise DataError(f"{where}:1: {key} is {value}, less than none")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise DataError(f"{where}:1: {key} is {value}, which is no number")
+    _refuse_sizes(raw, where)
     config = CONFIG_MAPPING[kind].from_dict(
         {k: v for k, v in _without_private_keys(raw).items() if k not in _NOT_NEEDED}
     )
@@ -163,6 +156,18 @@ def _require_full_attention(config: Any, where: str) -> None:
             f"{where}:1: attention_type block_sparse scores a text by how long the ones before it were; write "
             "original_full in config.json"
         )
+
+
+def _refuse_sizes(raw: dict[str, Any], where: str) -> None:
+    """Numbers that no model has: too large, below none, or no numbers at all."""
+    for key, value in raw.items():
+        most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
+        if most is not None and isinstance(value, int | float) and value > most:
+            raise DataError(f"{where}:1: {key} is {value}, more than {most}")
+        if key.endswith("heads") and isinstance(value, int | float) and value < 0:
+            raise DataError(f"{where}:1: {key} is {value}, less than none")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DataError(f"{where}:1: {key} is {value}, which is no number")
 
 
 def is_whole_model(model: Any) -> bool:
