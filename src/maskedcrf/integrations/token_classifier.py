@@ -114,7 +114,7 @@ def _architectures(raw: Mapping[str, Any]) -> list[str]:
 
 def _require_token_classifier(where: str, raw: Mapping[str, Any]) -> None:
     if "format" in raw and "model_type" not in raw:
-        raise DataError(f"{where}: not in Hugging Face's form; give Tagger.load a folder of Tagger.save")
+        raise DataError(f"{where}: a model folder of maskedcrf, legal already; every command and Tagger.load take it")
     if not is_token_classifier(raw):
         found = ", ".join(_architectures(raw)) or "no architecture"
         raise DataError(

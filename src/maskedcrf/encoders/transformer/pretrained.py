@@ -145,12 +145,17 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
     config = CONFIG_MAPPING[kind].from_dict(
         {k: v for k, v in _without_private_keys(raw).items() if k not in _NOT_NEEDED}
     )
+    _require_full_attention(config, where)
+    return config
+
+
+def _require_full_attention(config: Any, where: str) -> None:
+    """Refuse BigBird's sparse attention, which it leaves for good once it has read a short text."""
     if getattr(config, "attention_type", None) == "block_sparse":
         raise DataError(
             f"{where}:1: attention_type block_sparse scores a text by how long the ones before it were; write "
             "original_full in config.json"
         )
-    return config
 
 
 def _refuse_sizes(raw: dict[str, Any], where: str) -> None:
