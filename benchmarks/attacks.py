@@ -66,7 +66,7 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     cases, problems, memory, outcomes = attacks(), list[str](), list[float](), list[Outcome]()
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder, "model"), EncoderConfig(words=20, lstm_hidden=20))
+        save(Path(folder, "model"), EncoderConfig(words=20, characters=0, lstm_hidden=20))
         log = Path(folder, "log")
         with serving(Path(folder, "model"), log) as (port, process):
             memory.append(resident(process.pid))

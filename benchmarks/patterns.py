@@ -69,7 +69,7 @@ def slow_lines(repeats: int) -> dict[str, tuple[float, str]]:
 def redaction(repeats: int) -> dict[str, float]:
     """Seconds to redact texts of the demo corpus, with and without rules; a tenth of them has an address to find."""
     corpus, draw = demo_corpus(), random.Random(0)
-    parts: Any = {"encoder": {"words": 64, "lstm_hidden": 128}, "batch_sentences": 8, "epochs": 1}
+    parts: Any = {"encoder": {"words": 64, "characters": 0, "lstm_hidden": 128}, "batch_sentences": 8, "epochs": 1}
     tagger = Tagger.train(corpus.train[:500], progress=False, **parts)
     texts = [" ".join(sentence.tokens) for sentence in (corpus.train * 4)[:TEXTS]]
     texts = [text + (" ann@example.org" if number % 10 == 0 else "") for number, text in enumerate(texts)]

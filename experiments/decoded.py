@@ -14,7 +14,7 @@ from experiments.choice import Trial
 from experiments.measure import counts_of, unpack
 from experiments.result_files import RESULTS, append_line, result_files
 from experiments.statistics import FEWEST_SEEDS, LEVEL, Comparison, Mean, compare_counts, holm
-from experiments.table_format import Cell, Number, Probability, Table
+from experiments.table_format import Cell, Number, Probability, Table, joined
 from experiments.trainings import CORPORA
 from maskedcrf.errors import DataError
 from maskedcrf.files import numbered_lines
@@ -179,7 +179,7 @@ def _where(found: Sequence[Comparison]) -> str:
     for each in found:
         heads.setdefault(CORPORA[each.corpus].title, []).append(ROWS[each.second])
     names = [name + (f" ({', '.join(of)})" if len(of) < len(ROWS) else "") for name, of in heads.items()]
-    return f"on {' and '.join(names)}" if len(names) < 3 else f"on {', '.join(names[:-1])} and {names[-1]}"
+    return f"on {joined(names)}"
 
 
 def ways_sentence(decoded: Decoded) -> str:

@@ -27,6 +27,8 @@ COLOURS = dict(zip(CRF_ROWS, ("#d55e00", "#e69f00", "#009e73", "#0072b2"), stric
 RATE_COLOURS = dict(zip(RATES, ("#d55e00", "#009e73", "#0072b2"), strict=True))
 CORPUS_COLOURS = ("#d55e00", "#e69f00", "#009e73", "#0072b2", "#cc79a7", "#56b4e9")
 GREY = "#8c8c8c"
+ACROSS = 3
+"""Corpora side by side."""
 STYLE = {
     "font.size": 9,
     "axes.spines.top": False,
@@ -74,11 +76,8 @@ def against_rate(evidence: Evidence, plots: Any) -> Any:
     corpora = evidence.trial.corpora(evidence.encoder)
     if not corpora:
         return None
-    size = (2.2 * len(corpora) + 1, 4.4)
-    options = {"squeeze": False, "sharex": True, "height_ratios": (3, 1)}
-    figure, panels = plots.subplots(2, len(corpora), figsize=size, **options)
-    for column, corpus in enumerate(corpora):
-        upper, lower = panels[:, column]
+    figure, panels = _panels(plots, len(corpora), heights=(3, 1))
+    for corpus, upper, lower in zip(corpora, *panels, strict=True):
         for shift, (row, colour) in enumerate(COLOURS.items()):
             chosen = [evidence.trial.at_rate(corpus, row, rate, evidence.encoder) for rate in RATES]
             means = [Mean.of(each.values("test", "f1")) for each in chosen]
@@ -90,13 +89,16 @@ def against_rate(evidence: Evidence, plots: Any) -> Any:
         values = [np.mean(list(each.values("test", "illegal").values())) for each in illegal]
         lower.plot(RATES, values, "o-", color=COLOURS["CRF-retain"], markersize=4)
         lower.set_ylim(bottom=0)
-        lower.set_xscale("log")
         lower.set_xlabel("crf_rate")
         upper.set_title(TITLES[corpus])
-    panels[0, 0].set_ylabel("test F1")
-    panels[1, 0].set_ylabel("illegal %")
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="lower center", ncols=len(COLOURS))
+        for panel in (upper, lower):
+            panel.set_xscale("log")
+        lower.set_xlim(upper.get_xlim())
+        upper.tick_params(labelbottom=False)
+    for name, level in zip(("test F1", "illegal %"), panels, strict=True):
+        for panel in level[::ACROSS]:
+            panel.set_ylabel(name)
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(COLOURS))
     return figure
 
 
@@ -105,7 +107,7 @@ def learning(evidence: Evidence, plots: Any) -> Any:
     corpora = evidence.trial.corpora(evidence.encoder)
     if not corpora:
         return None
-    figure, panels = _panels(plots, len(corpora))
+    figure, (panels,) = _panels(plots, len(corpora))
     for panel, corpus in zip(panels, corpora, strict=True):
         for rate, colour in RATE_COLOURS.items():
             for head, line in (("crf", "--"), ("mcrf", "-")):
@@ -116,24 +118,27 @@ def learning(evidence: Evidence, plots: Any) -> Any:
         panel.set_title(TITLES[corpus])
         panel.set_xlabel("epoch")
         panel.xaxis.get_major_locator().set_params(integer=True)
-    panels[0].set_ylabel("dev F1")
+    for panel in panels[::ACROSS]:
+        panel.set_ylabel("dev F1")
     lines = [plots.Line2D([], [], color=colour, label=f"{rate:g}") for rate, colour in RATE_COLOURS.items()]
     lines += [
         plots.Line2D([], [], color=GREY, linestyle=line, label=name) for name, line in (("CRF", "--"), ("MCRF", "-"))
     ]
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
-    figure.legend(handles=lines, loc="lower center", ncols=len(lines))
+    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
     return figure
 
 
-def _panels(plots: Any, count: int) -> tuple[Any, Sequence[Any]]:
-    """Up to three panels a row; those left over are taken out."""
-    columns = min(count, 3)
+def _panels(plots: Any, count: int, heights: Sequence[int] = (1,)) -> tuple[Any, list[Sequence[Any]]]:
+    """Corpora side by side, a panel for each height one below the other; what is left over is taken out."""
+    columns = min(count, ACROSS)
     rows = -(-count // columns)
-    figure, grid = plots.subplots(rows, columns, figsize=(3.2 * columns, 2.5 * rows + 0.4), squeeze=False)
-    for panel in grid.flat[count:]:
+    size = (3.2 * columns, (1.6 + 0.9 * len(heights)) * rows + 0.4)
+    options = {"squeeze": False, "height_ratios": [*heights] * rows, "layout": "constrained"}
+    figure, grid = plots.subplots(rows * len(heights), columns, figsize=size, **options)
+    levels = [grid[place :: len(heights)].ravel() for place in range(len(heights))]
+    for panel in (panel for level in levels for panel in level[count:]):
         panel.remove()
-    return figure, list(grid.flat[:count])
+    return figure, [level[:count] for level in levels]
 
 
 def decoding(evidence: Evidence, plots: Any) -> Any:

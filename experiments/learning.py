@@ -9,22 +9,22 @@ import numpy as np
 
 from experiments.claims import Evidence
 from experiments.statistics import LEVEL, holm, sign_flip
-from experiments.table_format import Cell, Number, Table, probability
+from experiments.table_format import Cell, Number, Table, joined, probability
 from experiments.trainings import CORPORA, RATES
 
 NEAR = 1.0
-"""Points of dev F1 below the level it ends at from which on a curve counts as arrived."""
+"""Points of dev F1 below the final level from which on a curve counts as arrived."""
 MEASURES = {
-    "first epoch near the end": ("comes near the end {:.1f} epochs earlier", "comes near the end {:.1f} epochs later"),
-    "end": ("ends {:.1f} F1 lower", "ends {:.1f} F1 higher"),
-    "step an epoch": ("moves {:.2f} F1 less from epoch to epoch", "moves {:.2f} F1 more from epoch to epoch"),
+    "epochs needed": ("arrives {:.1f} epochs earlier", "arrives {:.1f} epochs later"),
+    "final F1": ("ends {:.1f} F1 lower", "ends {:.1f} F1 higher"),
+    "change per epoch": ("changes {:.2f} F1 less per epoch", "changes {:.2f} F1 more per epoch"),
 }
 """What is measured of a curve, and how it is said of MCRF where it is lower and where it is higher than CRF."""
 _COLUMNS = tuple(f"{name}, {head}" for name in MEASURES for head in ("CRF", "MCRF"))
 _NOTE = (
-    f"Dev F1, both decoded with the mask. End: mean of the last quarter of the epochs. Near: within {NEAR:g} point of "
-    "the higher of both ends; a run that never gets there counts as one epoch more than it has. Step: mean change up "
-    "or down from epoch to epoch in the last quarter."
+    "Dev F1, both decoded with the mask. Final F1: mean over the last quarter of the epochs. Epochs needed: until dev "
+    f"F1 is within {NEAR:g} point of the higher final F1 of the two; a run that never is counts one epoch more than it "
+    "has. Change per epoch: mean size of the change, up or down, in the last quarter."
 )
 
 
@@ -82,11 +82,11 @@ def learning_sentence(evidence: Evidence) -> str:
     ]
     clear = [each for each, difference in zip(said, found, strict=True) if difference.p_value < LEVEL]
     rising = [CORPORA[corpus].title for corpus in evidence.corpora if still_rising(evidence, corpus)]
-    verdict = f"these are significant over seeds after Holm: {'; '.join(clear)}"
+    verdict = f"these are significant over seeds after Holm's correction: {'; '.join(clear)}"
     if not clear:
-        verdict = "none is significant over seeds after Holm. "
+        verdict = "none is significant over seeds after Holm's correction. "
         verdict += f"The clearest: {said[0]} ({probability(found[0].p_value)})"
-    caution = f" Most trainings on {', '.join(rising)} were best in their last tenth and might have risen further."
+    caution = f" Most trainings on {joined(rising)} were best in their last tenth and might have risen further."
     return f"Of the {len(found)} differences between CRF and MCRF in the table {verdict}." + (caution if rising else "")
 
 

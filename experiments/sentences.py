@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from experiments.claims import (
@@ -20,7 +18,7 @@ from experiments.claims import (
 from experiments.decoded import decoding_sentence, ways_sentence
 from experiments.learning import learning_sentence
 from experiments.statistics import FEWEST_SEEDS, LEVEL, compare
-from experiments.table_format import probability
+from experiments.table_format import joined, probability
 from experiments.tables import TITLES, mean_by_rate
 from experiments.trainings import PRETRAINED, RATES
 
@@ -37,13 +35,12 @@ def statement(evidence: Evidence) -> str:
     plain, masked = (np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF])
     return (
         f"The output of a masked CRF is legal by construction, and that {_price(evidence)}. "
-        f"The worst learning rate of the transition scores ({RATES[0]:g} to {RATES[-1]:g} were tried) costs a CRF "
-        f"trained with the mask {masked:.1f} test F1 on average, and one without it {plain:.1f} (a difference that is "
-        f"{_significance(evidence, WRONG_RATE)}). "
-        "With each at its own best rate, masking the training as well as the decoding changes F1 by "
-        f"{np.mean(gains):+z.1f} on average ({min(gains):+z.1f} to {max(gains):+z.1f} by corpus; "
-        f"{_significance(evidence, IN_TRAINING)}). Masked decoding alone changes the F1 of a softmax tagger by "
-        f"{min(softmax):+z.1f} to {max(softmax):+z.1f}, with no new training. (LSTM without pretrained weights, "
+        "With each CRF at its own best learning rate for the transition scores, masking the training as well as the "
+        f"decoding changes test F1 by {np.mean(gains):+z.1f} on average ({min(gains):+z.1f} to {max(gains):+z.1f} by "
+        f"corpus; {_significance(evidence, IN_TRAINING)}). At the worst of the rates tried ({RATES[0]:g} to "
+        f"{RATES[-1]:g}), a CRF trained with the mask loses {masked:.1f} F1 and a plain one {plain:.1f} (difference "
+        f"{_significance(evidence, WRONG_RATE)}). Masked decoding alone, with no new training, changes the F1 of a "
+        f"softmax tagger by {min(softmax):+z.1f} to {max(softmax):+z.1f}. (LSTM without pretrained weights, "
         f"{_corpora(evidence)}.)"
     )
 
@@ -104,8 +101,9 @@ def shared_and_tuned(evidence: Evidence) -> str:
     rows = LINKS[OVER_CRF]
     crf, mcrf = ([mean_by_rate(evidence, corpus, row)[0] for corpus in evidence.corpora] for row in rows)
     return (
-        f"With one small rate for all ({RATES[0]:g}), MCRF-training scores {np.mean(mcrf) - np.mean(crf):+z.2f} F1 "
-        f"against CRF-retain; with each at its own best, {mean_gain(evidence.compare(rows)):+z.2f}."
+        f"At one small rate for all ({RATES[0]:g}), a CRF trained with the mask scores "
+        f"{np.mean(mcrf) - np.mean(crf):+z.2f} F1 against a plain CRF; with each at its own best rate, "
+        f"{mean_gain(evidence.compare(rows)):+z.2f}."
     )
 
 
@@ -123,8 +121,8 @@ def advice(evidence: Evidence) -> str:
     }[_claim(evidence, IN_TRAINING).verdict]
     free = " and excluding it costs nothing" if _price(evidence) == "costs nothing" else ""
     return (
-        f"Use the mask because illegal output is never wanted{free}, {settings}and because the probabilities are then "
-        f"those of legal paths. {counting}"
+        f"Use the mask because illegal output is never wanted{free}, {settings}and because all probability then goes "
+        f"to legal paths. {counting}"
     )
 
 
@@ -155,11 +153,9 @@ def _pretrained_on(evidence: Evidence, corpus: str) -> str:
 def rerun(evidence: Evidence) -> str:
     """Which of the transformers of the older results were run again at other rates."""
     names = [TITLES[corpus] for corpus in evidence.trial.corpora(PRETRAINED)]
-    return f"of which only UER on {_and(names)} was run again at other rates" if names else "not yet run at other rates"
-
-
-def _and(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+    return (
+        f"of which only UER on {joined(names)} was run again at other rates" if names else "not yet run at other rates"
+    )
 
 
 def rates_chosen(evidence: Evidence) -> str:
@@ -169,8 +165,8 @@ def rates_chosen(evidence: Evidence) -> str:
     parts = []
     for row in LINKS[OVER_CRF]:
         rates = [evidence.trial.choose(corpus, row, evidence.encoder).rate for corpus in evidence.corpora]
-        parts.append(f"for {row} {_and([f'{rate:g} on {rates.count(rate)}' for rate in RATES if rate in rates])}")
-    return f"The rates that dev chose, with the number of corpora: {'; '.join(parts)}."
+        parts.append(f"{row} {joined([f'{rate:g} ({rates.count(rate)})' for rate in RATES if rate in rates])}")
+    return f"The rates that dev chose, with the number of corpora in parentheses: {'; '.join(parts)}."
 
 
 def trained(evidence: Evidence) -> str:
@@ -179,10 +175,10 @@ def trained(evidence: Evidence) -> str:
     under_way = [
         TITLES[corpus] for corpus in evidence.trial.corpora(evidence.encoder) if corpus not in evidence.corpora
     ]
-    few = f" Still with fewer, and so without a p-value: {_and(under_way)}." if under_way else ""
+    few = f" Still with fewer, and so without a p-value: {joined(under_way)}." if under_way else ""
     return (
-        f"There are {len(evidence.trial.entries)} trainings. {_and(names) or 'No corpus'} "
-        f"{'has' if len(names) < 2 else 'have'} at least {FEWEST_SEEDS} seeds of each.{few}"
+        f"{len(evidence.trial.entries)} trainings were made. {joined(names) or 'No corpus'} "
+        f"{'has' if len(names) < 2 else 'have'} at least {FEWEST_SEEDS} seeds of every head at every rate.{few}"
     )
 
 
@@ -207,12 +203,12 @@ def rate_finding(evidence: Evidence) -> str:
             for rate in RATES
         )
     ]
-    listed = _and([f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True)])
+    listed = joined([f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True)])
     cost = {row: np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF]}
     return (
-        f"Of the plain CRF's segments {listed} are illegal, mean over the corpora with at least {FEWEST_SEEDS} seeds. "
-        f"Between the best and the worst rate lie {cost['CRF-retain']:.1f} F1 for CRF-retain and "
-        f"{cost['MCRF-training']:.1f} for MCRF-training."
+        f"Of the plain CRF's segments, {listed} are illegal (mean over corpora with at least {FEWEST_SEEDS} seeds). "
+        f"From its best rate to its worst, CRF-retain loses {cost['CRF-retain']:.1f} F1 and MCRF-training "
+        f"{cost['MCRF-training']:.1f}."
     )
 
 

@@ -55,6 +55,11 @@ def _comparison(cell: Comparison) -> str:
     return f"{cell.difference:+.2f} [{cell.low:+.2f}, {cell.high:+.2f}]"
 
 
+def joined(names: Sequence[str]) -> str:
+    """Names in a sentence: a, b and c."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
 def probability(value: float) -> str:
     """A p-value to three places."""
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"

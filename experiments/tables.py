@@ -80,13 +80,12 @@ def claims_table(evidence: Evidence) -> Table:
     )
     names = ", ".join(TITLES[corpus] for corpus in evidence.corpora) or "no corpus"
     note = (
-        f"Every line but the last speaks of {names} with {seeds_each(evidence)} seeds each, p and mean alike; the last "
-        "counts all trainings. *Holds*: significant at 0.05 over the corpora after Holm's correction for the number of "
-        "claims, and no corpus is significantly against it (*not everywhere* if one is). A claim with ≥ holds where "
-        "the mean is not below 0. *Fails*: significantly the other way. *Not shown*: neither, which with few seeds "
-        "does not prove that there is no difference. Lines with > or ≥ have two p-values, over sentences and over "
-        "seeds, and the larger counts; the others are tested over seeds alone. The paper: mean over its "
-        "corpora, and the range."
+        f"Mean and p of every line but the last are over {names} with {seeds_each(evidence)} seeds each; the last line "
+        "counts all trainings. *Holds*: significant at 0.05 after Holm's correction for the number of claims, with no "
+        "corpus significantly against it (*not everywhere* if there is one). A claim with ≥ holds unless the mean is "
+        "below 0. *Fails*: significantly the other way. *Not shown*: neither; with few seeds that does not prove that "
+        "there is no difference. Claims with > or ≥ are tested over sentences and over seeds, and the larger p counts; "
+        "the others are tested over seeds alone. Paper: the mean over its corpora, and the range."
     )
     return Table("claims", "The paper's claims again", ("claim", "verdict", "ours", "p (Holm)", "paper"), rows, note)
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Head = Literal["softmax", "crf", "mcrf"]
-Encoder = Literal["lstm1", "lstm1-words", "uer", "uer-decay-0.4", "uer-decay-1", "defaults"]
+Encoder = Literal["lstm1", "lstm1-words", "uer", "uer-decay-0.4", "uer-decay-1", "defaults", "defaults-words"]
 HEADS: dict[Head, dict[str, str]] = {
     "softmax": {"head": "softmax", "mask": "off"},
     "crf": {"head": "crf", "mask": "off"},
@@ -72,6 +72,8 @@ LAYER_DECAYS = {"uer-decay-0.4": 0.4, PRETRAINED: 2 / 3, "uer-decay-1": 1.0}
 """Each layer below the top one has this times the rate of the layer above it."""
 BARE: Encoder = "defaults"
 """No encoder of the trial: what a user gets who gives data and no setting."""
+BARE_WORDS: Encoder = "defaults-words"
+"""The same without character features."""
 UER = "{folder}/uer-zh-L2-H512"
 """`{folder}` is where pretrained encoders lie."""
 
@@ -102,14 +104,14 @@ class Training:
         corpus = CORPORA[self.corpus]
         optim: dict[str, float] = {} if self.crf_rate is None else {"crf_rate": self.crf_rate}
         scheme = {"scheme": "BIO", "output_scheme": "BIO", **HEADS[self.head], "seed": self.seed}
-        if self.encoder == BARE:
-            return scheme
+        if self.encoder in (BARE, BARE_WORDS):
+            return scheme if self.encoder == BARE else {**scheme, "encoder": {"characters": 0}}
         common = {**scheme, "batch_sentences": 32}
         if self.encoder in LAYER_DECAYS:
             rates = {"encoder_rate": 1e-4, "layer_decay": LAYER_DECAYS[self.encoder], "head_rate": 1e-3}
-            return {**common, "epochs": 10, "encoder": {"transformer": UER}, "optim": {**rates, **optim}}
-        characters = {"characters": corpus.characters} if corpus.characters and self.encoder == "lstm1" else {}
-        encoder = {**LSTM, **characters}
+            how = {"epochs": 10, "precision": "bf16", "encoder": {"transformer": UER}}
+            return {**common, **how, "optim": {**rates, **optim}}
+        encoder = {**LSTM, "characters": corpus.characters if self.encoder == "lstm1" else 0}
         return {**common, "epochs": corpus.epochs, "encoder": encoder, "optim": {"head_rate": 2e-3, **optim}}
 
 
@@ -130,7 +132,12 @@ GROUPS: dict[str, tuple[Training, ...]] = {
     "words": tuple(
         Training(corpus, "mcrf", 1e-2, seed, "lstm1-words") for seed in (1, 2, 3) for corpus in ("atis", *LARGE)
     ),
-    "defaults": tuple(Training(corpus, "mcrf", 1e-2, seed, BARE) for seed in (1, 2, 3) for corpus in CORPORA),
+    "defaults": tuple(
+        Training(corpus, "mcrf", 1e-2, seed, encoder)
+        for seed in (1, 2, 3)
+        for encoder in (BARE, BARE_WORDS)
+        for corpus in CORPORA
+    ),
     "transformer": tuple(trainings_of(("weibo",), (1, 2, 3), PRETRAINED)),
     "layers": tuple(
         Training("weibo", "mcrf", 1e-2, seed, encoder)

@@ -40,7 +40,7 @@ def random_tagger(kind: str, folder: Path, **more: object) -> Tagger:
     """A tagger that knows nothing and is sure of everything, so that every tag and every rule comes up."""
     configs = {
         "words": {"words": 8, "characters": 6, "lstm_layers": 2, "lstm_hidden": 7},
-        "lexicon": {"words": 4, "lexicon": str(folder / "lexicon.npz"), "lstm_hidden": 7},
+        "lexicon": {"words": 4, "characters": 0, "lexicon": str(folder / "lexicon.npz"), "lstm_hidden": 7},
         "bert": {"transformer": str(folder)},
         "roberta": {"transformer": str(folder), "pooling": "mean", "words": 4, "lstm_layers": 1, "lstm_hidden": 7},
     }

@@ -46,7 +46,9 @@ def build_tagger(mask: MaskMode = "train") -> Tagger:
     """A tagger with the emissions of SCORES, zero for any other word, and transitions that are all zero."""
     words = list(SCORES)
     # Each word twice: words seen once would lend their vectors to unseen words of their shape.
-    encoder = build_encoder(EncoderConfig(words=len(words), lstm_layers=0, dropout=0.0), sentences_of([words, words]))
+    encoder = build_encoder(
+        EncoderConfig(words=len(words), characters=0, lstm_layers=0, dropout=0.0), sentences_of([words, words])
+    )
     model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIO"), mask=mask, dropout=0.0)
     part = encoder.parts["words"]
     with torch.no_grad():

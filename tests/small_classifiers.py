@@ -43,8 +43,12 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "Albert": ("albert", {**SIZES, "embedding_size": 8}),
 }
 """The class of transformers, the kind of tokenizer, and the sizes."""
-UNSUPPORTED = {"ConvBert": ("bert", {**SIZES, "embedding_size": 16})}
-"""Its convolutions run over padding."""
+UNSUPPORTED = {
+    "ConvBert": ("bert", {**SIZES, "embedding_size": 16}),
+    "BigBird": ("bert", {**SIZES, "block_size": 4, "num_random_blocks": 1}),
+    "T5": ("albert", {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}),
+}
+"""Convolutions over padding; attention that depends on earlier texts; half of an encoder-decoder."""
 
 
 def write_classifier(

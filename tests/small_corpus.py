@@ -9,7 +9,7 @@ from maskedcrf.data.sentence import Sentence
 NAMES = {"PER": ["ann", "bob lee", "eve"], "LOC": ["oslo", "new york", "rome"], "ORG": ["acme", "north bank"]}
 FRAMES = ["{PER} flew to {LOC} .", "{ORG} hired {PER} .", "the rain in {LOC} stopped", "{PER} left {ORG} for {LOC} ."]
 SMALL = {
-    "encoder": {"words": 16, "lstm_hidden": 16, "dropout": 0.1},
+    "encoder": {"words": 16, "characters": 0, "lstm_hidden": 16, "dropout": 0.1},
     "optim": {"head_rate": 1e-2, "crf_rate": 1e-2},
     "batch_sentences": 8,
     "epochs": 3,

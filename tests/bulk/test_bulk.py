@@ -50,7 +50,7 @@ def model(tmp_path_factory):
 def trained_model(tmp_path_factory):
     """One that computes its answers, unlike `model`, which looks them up."""
     folder = tmp_path_factory.mktemp("bulk") / "trained"
-    settings = {**SMALL, "encoder": {"words": 64, "lstm_hidden": 32, "dropout": 0.0}, "epochs": 1}
+    settings = {**SMALL, "encoder": {"words": 64, "characters": 0, "lstm_hidden": 32, "dropout": 0.0}, "epochs": 1}
     Tagger.train(corpus(8), corpus(4, 1), output=folder, progress=False, **settings)
     return folder
 

@@ -52,6 +52,31 @@ def test_json_has_all_of_it(folder, tmp_path, capsys):
     assert output["labels"]["scheme"] == "BIO"
 
 
+def test_gold_that_is_text_is_cut_as_the_model_cuts_text(folder, tmp_path, capsys):
+    tagger = Tagger.from_pretrained(folder / "classifier")
+    answers = tagger.predict(["the cat_sat", "cats,mat"] * 12)
+    assert any("_" in answer.tokens for answer in answers)
+    rows = [
+        {"text": a.text, "spans": [{"start": e.start, "end": e.end, "label": e.type} for e in a.entities]}
+        for a in answers
+    ]
+    (tmp_path / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = ["adopt", str(folder / "classifier"), "-o", str(tmp_path / "legal"), "--json"]
+    assert main([*arguments, "--fit", str(tmp_path / "gold.jsonl")]) == 0
+    assert json.loads(capsys.readouterr().out)["fit"]["candidates"][0]["f1"] == 100
+
+
+def test_gold_of_another_scheme_is_named_or_refused(folder, tmp_path, capsys):
+    gold = (folder / "gold.conll").read_text()
+    (tmp_path / "gold.conll").write_text("".join(f"{line} E-PER\n" for line in ("the", "cat")) + "\n" + gold)
+    arguments = ["adopt", str(folder / "classifier"), "-o", str(tmp_path / "legal")]
+    assert main([*arguments, "--fit", str(tmp_path / "gold.conll")]) == 2
+    output = capsys.readouterr().err
+    assert "'E-PER' does not fit BIO" in output
+    assert "--gold-scheme" in output
+    assert output.count("\n") == 1
+
+
 def test_every_command_takes_the_folder_as_it_is(folder, tmp_path, capsys):
     (tmp_path / "text.txt").write_text("the cat sat\n")
     assert main(["predict", str(folder / "classifier"), str(tmp_path / "text.txt"), "--format", "jsonl"]) == 0

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from maskedcrf.crf import cpu, matmul, reference, row_threads
+from maskedcrf.crf.scores import ExcludedSteps, LatticeScores
 
 BACKENDS = [pytest.param(cpu, id="cpu"), pytest.param(matmul, id="matmul")]
 
@@ -46,8 +47,8 @@ def _true_gradients(
 
 
 def _gradients(backend, upstream: torch.Tensor, *lattice):
-    losses, saved = backend.forward(*lattice)
-    return losses, backend.backward(upstream, saved, *lattice)
+    losses, saved = backend.loss(*lattice)
+    return losses, backend.loss_backward(upstream, saved, *lattice)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -92,12 +93,12 @@ def test_loss_and_gradients_at_once_are_those_of_the_reference(
     mask[-1] = False
     emissions = emissions.masked_fill(~mask[..., None], torch.nan)
     edge = torch.zeros(shape[2], dtype=torch.bool)
-    illegal = _chunks(shape[2] // 2), edge.clone().index_fill(0, torch.tensor([2]), True), edge
+    illegal = ExcludedSteps(_chunks(shape[2] // 2), edge.clone().index_fill(0, torch.tensor([2]), True), edge)
     legal = [part.masked_fill(out, -torch.inf) for part, out in zip(parameters, illegal, strict=True)]
     tags = reference.viterbi(emissions.nan_to_num(), mask, *legal).tags
     weight = torch.full((shape[0],), 1 / shape[0] if mean else 1.0, dtype=torch.float64)
     losses, true = _true_gradients(weight, emissions.nan_to_num(), tags, mask, *legal)
-    total, each, finish = cpu.loss_and_gradients(emissions, tags, mask, *parameters, illegal, mean=mean)
+    total, each, finish = cpu.loss_and_gradients(LatticeScores(emissions, mask, *parameters, illegal), tags, mean=mean)
     torch.testing.assert_close(each, losses, rtol=1e-9, atol=1e-9 * scale)
     torch.testing.assert_close(total, (weight * losses).sum(), rtol=1e-9, atol=1e-9 * scale)
     found = finish(torch.tensor(factor))
@@ -114,7 +115,9 @@ def test_any_number_of_tags_in_either_precision(size: int, masked: bool, two_thr
     weight = torch.ones(7, dtype=torch.float64)
     losses, true = _true_gradients(weight, emissions, tags, mask, *parameters)
     for dtype, accuracy in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        _, each, finish = cpu.loss_and_gradients(emissions.to(dtype), tags, mask, *parameters, None, mean=False)
+        _, each, finish = cpu.loss_and_gradients(
+            LatticeScores(emissions.to(dtype), mask, *parameters), tags, mean=False
+        )
         torch.testing.assert_close(each.double(), losses, rtol=accuracy, atol=accuracy)
         for one, other in zip(finish(torch.ones(())), true, strict=True):
             torch.testing.assert_close(one.double(), other, rtol=accuracy, atol=accuracy)
@@ -127,7 +130,7 @@ def test_rows_that_leave_the_range_do_not_touch_the_others(two_threads: bool) ->
     mask[2, 10:30] = False  # a gap is no end
     tags = reference.viterbi(emissions, mask, *parameters).tags
     true_losses, true = _true_gradients(torch.ones(6), emissions, tags, mask, *parameters)
-    _, losses, finish = cpu.loss_and_gradients(emissions, tags, mask, *parameters, None, mean=False)
+    _, losses, finish = cpu.loss_and_gradients(LatticeScores(emissions, mask, *parameters), tags, mean=False)
     torch.testing.assert_close(losses, true_losses, rtol=1e-9, atol=1e-6)
     for one, other in zip(finish(torch.ones(())), true, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
@@ -144,7 +147,7 @@ def test_paths_that_lead_nowhere_do_not_crowd_out_the_others(turned: bool, two_t
         transitions, start, end = transitions.T.contiguous(), end, start
     lattice = emissions, torch.zeros(4, length, dtype=torch.int64), mask, transitions, start, end
     true_losses, true = _true_gradients(torch.ones(4), *lattice)
-    _, losses, finish = cpu.loss_and_gradients(*lattice, None, mean=False)
+    _, losses, finish = cpu.loss_and_gradients(LatticeScores(emissions, *lattice[2:]), lattice[1], mean=False)
     torch.testing.assert_close(losses, true_losses, rtol=1e-9, atol=1e-9)
     for one, other in zip(finish(torch.ones(())), true, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
@@ -183,14 +186,14 @@ def _lost_on_both_ways() -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_mass_lost_on_both_ways_is_noticed(backend) -> None:
     (emissions, *rest), log_z, shares = _lost_on_both_ways()
-    assert backend.forward(emissions, None, *rest)[0].item() == pytest.approx(log_z)
+    assert backend.loss(emissions, None, *rest)[0].item() == pytest.approx(log_z)
     torch.testing.assert_close(backend.marginals(emissions, *rest)[0], shares)
 
 
 def test_mass_lost_on_both_ways_is_noticed_where_loss_and_gradients_are_found_at_once(two_threads: bool) -> None:
     (emissions, mask, *parameters), log_z, shares = _lost_on_both_ways()
-    rows = emissions.expand(4, -1, -1).contiguous(), None, mask.expand(4, -1)
-    total, _, finish = cpu.loss_and_gradients(*rows, *parameters, None, mean=True)
+    rows = emissions.expand(4, -1, -1).contiguous(), mask.expand(4, -1)
+    total, _, finish = cpu.loss_and_gradients(LatticeScores(*rows, *parameters), None, mean=True)
     torch.testing.assert_close(total, log_z)
     torch.testing.assert_close(finish(torch.ones(()))[0], shares.expand(4, -1, -1) / 4)
 
@@ -290,11 +293,11 @@ def test_rows_without_positions_or_without_a_path(backend) -> None:
     mask = mask.clone()
     mask[1] = False
     emissions[3, mask[3].nonzero()[0, 0]] = -torch.inf
-    log_z, saved = backend.forward(emissions, None, mask, transitions, start, end)
+    log_z, saved = backend.loss(emissions, None, mask, transitions, start, end)
     assert log_z[1] == 0
     assert log_z[3] == -torch.inf
     upstream = torch.ones(5, dtype=torch.float64)
-    found = backend.backward(upstream, saved, emissions, None, mask, transitions, start, end)
+    found = backend.loss_backward(upstream, saved, emissions, None, mask, transitions, start, end)
     assert all(one.isfinite().all() for one in found)
     assert (found[0][[1, 3]] == 0).all()
     assert backend.viterbi(emissions, mask, transitions, start, end).scores.tolist()[3] == -torch.inf
@@ -304,7 +307,7 @@ def test_rows_without_positions_or_without_a_path(backend) -> None:
 def test_a_nan_at_a_labelled_position_is_seen_in_every_answer(backend) -> None:
     emissions, tags, mask, *parameters = _lattice(5, 8, 9, masked=False)
     emissions[2, 0, 4] = torch.nan
-    losses, _ = backend.forward(emissions, tags, mask, *parameters)
+    losses, _ = backend.loss(emissions, tags, mask, *parameters)
     scores = backend.viterbi(emissions, mask, *parameters).scores
     assert losses.isnan().nonzero().tolist() == [[2]]
     assert scores.isnan().nonzero().tolist() == [[2]]
@@ -351,7 +354,7 @@ def test_the_number_of_threads_changes_no_loss() -> None:
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            answers.append(cpu.forward(*lattice)[0])
+            answers.append(cpu.loss(*lattice)[0])
     finally:
         torch.set_num_threads(before)
     assert torch.equal(*answers)

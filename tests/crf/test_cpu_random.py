@@ -10,6 +10,7 @@ import torch
 from oracle import Lattice
 
 from maskedcrf.crf import cpu, reference
+from maskedcrf.crf.scores import LatticeScores
 
 ACCURACY = {torch.float64: 1e-9, torch.float32: 1e-5}
 
@@ -52,7 +53,7 @@ def test_every_sum_and_best_path_is_that_of_all_paths(dtype: torch.dtype) -> Non
     accuracy = ACCURACY[dtype]
     for seed in range(150):
         emissions, mask, *parameters = draw(seed, dtype)
-        log_z = cpu.forward(emissions, None, mask, *parameters)[0]
+        log_z = cpu.loss(emissions, None, mask, *parameters)[0]
         shares, entropies = (ask(emissions, mask, *parameters) for ask in (cpu.marginals, cpu.entropy))
         best = cpu.viterbi(emissions, mask, *parameters)
         for row, on in enumerate(mask):
@@ -79,9 +80,8 @@ def test_losses_and_all_gradients_are_those_of_the_reference(dtype: torch.dtype)
         tags = reference.viterbi(
             emissions.double().nan_to_num(neginf=-torch.inf), mask, *(p.double() for p in parameters)
         )
-        lattice = emissions, tags.tags, mask, *parameters
-        paths = cpu.forward(emissions, None, mask, *parameters)[0] > -torch.inf
-        _, losses, finish = cpu.loss_and_gradients(*lattice, None, mean=False)
+        paths = cpu.loss(emissions, None, mask, *parameters)[0] > -torch.inf
+        _, losses, finish = cpu.loss_and_gradients(LatticeScores(emissions, mask, *parameters), tags.tags, mean=False)
         inputs = [one.double().requires_grad_() for one in (emissions.masked_fill(~mask[..., None], 0), *parameters)]
         expected = reference.negative_log_likelihood(inputs[0], tags.tags, mask, *inputs[1:])
         torch.testing.assert_close(losses[paths].double(), expected[paths], rtol=accuracy, atol=accuracy * 10)
@@ -105,8 +105,8 @@ def test_a_row_has_the_same_answers_to_the_bit_alone_and_in_any_batch() -> None:
 
     def answers(rows: torch.Tensor) -> list[torch.Tensor]:
         lattice = emissions[rows], mask[rows], *parameters
-        losses, saved = cpu.forward(lattice[0], None, *lattice[1:])
-        d_emissions = cpu.backward(weights[rows], saved, lattice[0], None, *lattice[1:])[0]
+        losses, saved = cpu.loss(lattice[0], None, *lattice[1:])
+        d_emissions = cpu.loss_backward(weights[rows], saved, lattice[0], None, *lattice[1:])[0]
         return [losses, d_emissions, cpu.marginals(*lattice), cpu.entropy(*lattice), *cpu.viterbi(*lattice)]
 
     together = answers(torch.arange(40))
@@ -156,7 +156,7 @@ def test_no_rows_and_no_positions_have_answers() -> None:
     parameters = [torch.zeros(3, 3), torch.zeros(3), torch.zeros(3)]
     for rows, length in ((0, 4), (2, 0), (0, 0)):
         emissions, mask = torch.zeros(rows, length, 3), torch.ones(rows, length, dtype=torch.bool)
-        assert cpu.forward(emissions, None, mask, *parameters)[0].tolist() == [0.0] * rows
+        assert cpu.loss(emissions, None, mask, *parameters)[0].tolist() == [0.0] * rows
         assert cpu.marginals(emissions, mask, *parameters).shape == emissions.shape
         assert cpu.entropy(emissions, mask, *parameters).tolist() == [0.0] * rows
         assert cpu.viterbi(emissions, mask, *parameters).scores.tolist() == [0.0] * rows

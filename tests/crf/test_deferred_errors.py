@@ -12,7 +12,7 @@ import torch
 
 from maskedcrf import Constraints
 from maskedcrf.crf import deferred_errors
-from maskedcrf.crf.deferred_errors import DeferredErrors, HostFlag
+from maskedcrf.crf.deferred_errors import DeferredErrors, HostFlag, Results
 from maskedcrf.crf.scores import LatticeScores
 from maskedcrf.errors import IllegalPathError
 
@@ -33,8 +33,12 @@ def flags(monkeypatch: pytest.MonkeyPatch) -> list[HostFlag]:
     return flags
 
 
+def _results(loss: float) -> Results:
+    return Results(torch.tensor([loss]), SCORES, LEGAL if loss < torch.inf else ILLEGAL, RULES)
+
+
 def _defer(errors: DeferredErrors, flag: HostFlag, loss: float) -> None:
-    errors.defer(flag, torch.tensor([loss]), SCORES, LEGAL if loss < torch.inf else ILLEGAL, RULES)
+    errors.defer(flag, _results(loss))
 
 
 def test_an_error_comes_with_the_call_after_the_device_has_written(flags: list[HostFlag]) -> None:
@@ -78,11 +82,11 @@ def test_two_threads_never_take_the_same_flag_nor_one_that_is_not_written(flags:
             found.append(error)
 
     _Intruder.looks = [look]
-    errors._waiting.append(deferred_errors._Deferred(first, torch.tensor([1.0]), SCORES, LEGAL, RULES))
-    errors._waiting.append(deferred_errors._Deferred(flags[1], torch.tensor([torch.inf]), SCORES, ILLEGAL, RULES))
+    errors._waiting.append((first, _results(1.0)))
+    errors._waiting.append((flags[1], _results(torch.inf)))
     errors.raise_arrived()
     assert found == []
-    assert [waiting.flag for waiting in errors._waiting] == [flags[1]]
+    assert [flag for flag, _ in errors._waiting] == [flags[1]]
     assert len(deferred_errors._flag_pool) == 1
     flags[1].value.fill_(torch.inf)
     with pytest.raises(IllegalPathError, match="gold steps from O to I-X"):
@@ -114,7 +118,8 @@ from maskedcrf.crf import deferred_errors
 crf = MaskedCRF(["O", "B-X", "I-X"], scheme="BIO", backend="reference")
 scores = crf._scores(torch.zeros(1, 2, 3), torch.ones(1, 2, dtype=torch.bool))
 flag = deferred_errors._allocate_flags()[0]
-crf._deferred.defer(flag, torch.tensor([torch.inf]), scores, torch.tensor([[0, 2]]), crf.constraints)
+results = deferred_errors.Results(torch.tensor([torch.inf]), scores, torch.tensor([[0, 2]]), crf.constraints)
+crf._deferred.defer(flag, results)
 flag.value.fill_(torch.inf)
 """
 SAID = "maskedcrf: the last call of a layer failed: row 0, position 1: gold steps from O to I-X"

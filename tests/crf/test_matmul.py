@@ -31,8 +31,8 @@ def _lattice(rows: int, length: int, size: int, *, emitted: float, stepped: floa
 def _assert_exact(emissions: Tensor, tags: Tensor, mask: Tensor, *parameters: Tensor) -> None:
     """Losses and gradients are those of the reference, differentiated by torch."""
     upstream = torch.linspace(-1, 2, len(mask), dtype=torch.float64)
-    losses, saved = matmul.forward(emissions, tags, mask, *parameters)
-    found = matmul.backward(upstream, saved, emissions, tags, mask, *parameters)
+    losses, saved = matmul.loss(emissions, tags, mask, *parameters)
+    found = matmul.loss_backward(upstream, saved, emissions, tags, mask, *parameters)
     inputs = [one.clone().requires_grad_() for one in (emissions, *parameters)]
     true_losses = reference.negative_log_likelihood(inputs[0], tags, mask, *inputs[1:])
     torch.testing.assert_close(losses, true_losses.detach(), rtol=1e-12, atol=1e-9)
@@ -60,8 +60,8 @@ def test_every_reach_of_scores_is_exact(emitted: float, stepped: float) -> None:
 def test_ordinary_scores_never_need_logarithms(emitted: float, stepped: float, monkeypatch: pytest.MonkeyPatch) -> None:
     lattice = _lattice(5, 60, 4, emitted=emitted, stepped=stepped)
     monkeypatch.setattr(reference, "forward_scores", None)
-    losses, saved = matmul.forward(*lattice)
-    found = matmul.backward(torch.ones_like(losses), saved, *lattice)
+    losses, saved = matmul.loss(*lattice)
+    found = matmul.loss_backward(torch.ones_like(losses), saved, *lattice)
     assert all(one.isfinite().all() for one in (losses, *found))
 
 
@@ -78,8 +78,8 @@ def test_the_only_path_costs_nothing_however_dear_it_is(price: float) -> None:
     transitions = torch.tensor([[-torch.inf, -price], [-price, -torch.inf]], dtype=torch.float64)
     start, end = torch.tensor([[-price, -torch.inf], [-price, -price]], dtype=torch.float64)
     lattice = torch.ones(1, 9, dtype=torch.bool), transitions, start, end
-    assert matmul.forward(emissions, None, *lattice)[0].item() == pytest.approx(-19 * price, rel=1e-12)
-    assert matmul.forward(emissions, torch.arange(9)[None] % 2, *lattice)[0].item() == pytest.approx(0, abs=1e-9)
+    assert matmul.loss(emissions, None, *lattice)[0].item() == pytest.approx(-19 * price, rel=1e-12)
+    assert matmul.loss(emissions, torch.arange(9)[None] % 2, *lattice)[0].item() == pytest.approx(0, abs=1e-9)
     torch.testing.assert_close(matmul.marginals(emissions, *lattice), (emissions < 0).double())
 
 
@@ -89,10 +89,10 @@ def test_one_row_out_of_range_leaves_the_others_as_they_were() -> None:
     spoilt[2] *= 1e3
     _assert_exact(spoilt, *rest)
     others = torch.tensor([0, 1, 3, 4])
-    (losses, saved), (true_losses, true_saved) = matmul.forward(spoilt, *rest), matmul.forward(emissions, *rest)
+    (losses, saved), (true_losses, true_saved) = matmul.loss(spoilt, *rest), matmul.loss(emissions, *rest)
     assert torch.equal(losses[others], true_losses[others])
     found, true = (
-        matmul.backward(torch.ones(5), one, given, *rest)[0]
+        matmul.loss_backward(torch.ones(5), one, given, *rest)[0]
         for one, given in ((saved, spoilt), (true_saved, emissions))
     )
     assert torch.equal(found[others], true[others])
@@ -102,9 +102,9 @@ def test_one_row_out_of_range_leaves_the_others_as_they_were() -> None:
 def test_batches_without_rows_or_without_positions(rows: int, length: int) -> None:
     emissions, mask = torch.zeros(rows, length, 4), torch.zeros(rows, length, dtype=torch.bool)
     lattice = emissions, torch.zeros(rows, length, dtype=torch.long), mask, torch.zeros(4, 4), *torch.zeros(2, 4)
-    losses, saved = matmul.forward(*lattice)
+    losses, saved = matmul.loss(*lattice)
     assert losses.tolist() == [0.0] * rows
     assert saved.shape == matmul.empty_saved(emissions).shape
-    gradients = matmul.backward(torch.ones(rows), saved, *lattice)
+    gradients = matmul.loss_backward(torch.ones(rows), saved, *lattice)
     assert [one.shape for one in gradients] == [(rows, length, 4), (4, 4), (4,), (4,)]
     assert all((one == 0).all() for one in gradients)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from maskedcrf import MaskedCRF
 from maskedcrf.crf import deferred_errors, reference
+from maskedcrf.crf.scores import ExcludedSteps, LatticeScores
 from maskedcrf.errors import IllegalPathError
 
 if not torch.cuda.is_available():
@@ -86,11 +87,11 @@ def test_losses_and_all_gradients_are_those_of_the_reference(size: int, spread: 
         expected = reference.negative_log_likelihood(wide[0], tags, *wide[1:])
         legal = expected.isfinite()
         upstream = torch.where(legal, 2 * torch.rand(4, device="cuda", dtype=torch.float64) - 1, 0)
-        losses, saved = gpu.forward(given.emissions, tags, *given[1:])
+        losses, saved = gpu.loss(given.emissions, tags, *given[1:])
         close(losses, expected.detach(), dtype=dtype)
         parts = [part for part in wide if part.requires_grad]
         gradients = torch.autograd.grad((expected[legal] * upstream[legal]).sum(), parts)
-        found = gpu.backward(upstream.to(dtype), saved, given.emissions, tags, *given[1:])
+        found = gpu.loss_backward(upstream.to(dtype), saved, given.emissions, tags, *given[1:])
         for one, other, part in zip(found, gradients, parts, strict=True):
             assert (one[part == -torch.inf] == 0).all()
             close(one, other.nan_to_num(nan=0.0), dtype=dtype)
@@ -101,7 +102,7 @@ def test_losses_and_all_gradients_are_those_of_the_reference(size: int, spread: 
 def test_loss_and_gradients_at_once_are_those_of_the_reference(size: int, mean: bool, factor: float) -> None:
     for length, dtype, spread in itertools.product(LENGTHS, BOTH, RANGES):
         given = case(size, length, spread, dtype)
-        illegal = tuple(part == -torch.inf for part in given[2:])
+        illegal = ExcludedSteps(*(part == -torch.inf for part in given[2:]))
         free = [part.masked_fill(out, 3.0) for part, out in zip(given[2:], illegal, strict=True)]
         wide = [part.requires_grad_(part.is_floating_point()) for part in widened(given)]
         tags = reference.viterbi(*(part.detach() for part in wide)).tags
@@ -112,7 +113,8 @@ def test_loss_and_gradients_at_once_are_those_of_the_reference(size: int, mean: 
         parts = [part for part in wide if part.requires_grad]
         upstream = torch.tensor(factor, dtype=dtype, device="cuda")
         gradients = torch.autograd.grad(expected, parts, upstream.double())
-        total, each, finish = gpu.loss_and_gradients(given.emissions, tags, mask, *free, illegal, mean=mean)
+        scores = LatticeScores(given.emissions, mask, *free, illegal)
+        total, each, finish = gpu.loss_and_gradients(scores, tags, mean=mean)
         close(total, expected.detach(), dtype=dtype)
         close(each, losses.detach(), dtype=dtype)
         for one, other, part in zip(finish(upstream), gradients, parts, strict=True):
@@ -123,10 +125,10 @@ def test_loss_and_gradients_at_once_are_those_of_the_reference(size: int, mean: 
 def test_tensors_that_begin_anywhere_give_the_same_answers() -> None:
     given = case(9, 7, dtype=torch.float32)
     tags = gpu.viterbi(*given).tags
-    expected = gpu.forward(given.emissions, tags, *given[1:])[0]
+    expected = gpu.loss(given.emissions, tags, *given[1:])[0]
     moved = torch.empty(given.emissions.numel() + 1, device="cuda")[1:].view_as(given.emissions).copy_(given.emissions)
     for emissions in (moved, given.emissions, moved):
-        assert torch.equal(gpu.forward(emissions, tags, *given[1:])[0], expected)
+        assert torch.equal(gpu.loss(emissions, tags, *given[1:])[0], expected)
 
 
 @pytest.mark.parametrize("spread", RANGES)
@@ -134,7 +136,7 @@ def test_tensors_that_begin_anywhere_give_the_same_answers() -> None:
 def test_log_partition_and_marginals_are_those_of_the_reference(size: int, spread: float) -> None:
     for length, dtype in itertools.product(LENGTHS, BOTH):
         given = case(size, length, spread, dtype)
-        log_z, _ = gpu.forward(given.emissions, None, *given[1:])
+        log_z, _ = gpu.loss(given.emissions, None, *given[1:])
         close(log_z, reference.log_partition(*widened(given)), dtype=dtype)
         alive = log_z.isfinite()
         close(gpu.marginals(*given)[alive], reference.marginals(*widened(given))[alive], dtype=dtype)
@@ -171,16 +173,16 @@ def test_the_k_best_paths_are_those_of_the_reference() -> None:
 def test_a_tag_out_of_range_costs_infinitely_much() -> None:
     given = case(9, 7)
     for wrong in (-1, 9, -100):
-        losses, _ = gpu.forward(given.emissions, torch.full((4, 7), wrong, device="cuda"), *given[1:])
+        losses, _ = gpu.loss(given.emissions, torch.full((4, 7), wrong, device="cuda"), *given[1:])
         assert losses.tolist() == [torch.inf, 0, torch.inf, torch.inf]
 
 
 def test_gradients_are_finite_where_no_path_is_legal() -> None:
     given = case(9, 7, dtype=torch.float32)
     closed = given._replace(end=torch.full_like(given.end, -torch.inf))
-    log_z, saved = gpu.forward(closed.emissions, None, *closed[1:])
+    log_z, saved = gpu.loss(closed.emissions, None, *closed[1:])
     assert log_z.tolist() == [-torch.inf, 0, -torch.inf, -torch.inf]
-    for gradient in gpu.backward(torch.ones(4, device="cuda"), saved, closed.emissions, None, *closed[1:]):
+    for gradient in gpu.loss_backward(torch.ones(4, device="cuda"), saved, closed.emissions, None, *closed[1:]):
         assert (gradient == 0).all()
 
 
@@ -193,9 +195,9 @@ def test_float32_transition_gradients_do_not_drift_and_have_the_same_bits_twice(
     wide = [part.requires_grad_(part.is_floating_point()) for part in widened(given)]
     expected = reference.negative_log_likelihood(wide[0], tags, *wide[1:]).sum()
     (gradient,) = torch.autograd.grad(expected, wide[2])
-    _, saved = gpu.forward(given.emissions, tags, *given[1:])
+    _, saved = gpu.loss(given.emissions, tags, *given[1:])
     ones = torch.ones(32, device="cuda")
-    once, again = (gpu.backward(ones, saved, given.emissions, tags, *given[1:]) for _ in range(2))
+    once, again = (gpu.loss_backward(ones, saved, given.emissions, tags, *given[1:]) for _ in range(2))
     assert (once.transitions - gradient).abs().max() < 1e-4
     assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
 
@@ -205,8 +207,8 @@ def test_loss_gradients_and_decoding_run_in_a_cuda_graph() -> None:
     tags = gpu.viterbi(*given).tags
 
     def everything() -> list[Tensor]:
-        losses, saved = gpu.forward(given.emissions, tags, *given[1:])
-        gradients = gpu.backward(torch.ones_like(losses), saved, given.emissions, tags, *given[1:])
+        losses, saved = gpu.loss(given.emissions, tags, *given[1:])
+        gradients = gpu.loss_backward(torch.ones_like(losses), saved, given.emissions, tags, *given[1:])
         return [losses, *gradients, *gpu.viterbi(*given)]
 
     everything()
@@ -227,8 +229,8 @@ def test_one_long_sequence_works() -> None:
     free = torch.zeros(5, device="cuda")
     tags, score = gpu.viterbi(emissions, mask, apart, free, free)
     assert (tags[:, 1:] != tags[:, :-1]).all()
-    loss, saved = gpu.forward(emissions, tags, mask, apart, free, free)
-    gradients = gpu.backward(torch.ones_like(loss), saved, emissions, tags, mask, apart, free, free)
+    loss, saved = gpu.loss(emissions, tags, mask, apart, free, free)
+    gradients = gpu.loss_backward(torch.ones_like(loss), saved, emissions, tags, mask, apart, free, free)
     assert loss > 0
     assert loss < 1e-3 * score
     # Marginals sum to one, less the gold tag's one; and every path has 99,999 steps.
@@ -239,9 +241,9 @@ def test_one_long_sequence_works() -> None:
 def test_no_rows_give_no_losses_and_zero_gradients() -> None:
     empty = case(5, 7)
     empty = empty._replace(emissions=empty.emissions[:0], mask=empty.mask[:0])
-    losses, saved = gpu.forward(empty.emissions, None, *empty[1:])
+    losses, saved = gpu.loss(empty.emissions, None, *empty[1:])
     assert losses.shape == (0,)
-    gradients = gpu.backward(losses, saved, empty.emissions, None, *empty[1:])
+    gradients = gpu.loss_backward(losses, saved, empty.emissions, None, *empty[1:])
     assert (gradients.transitions == 0).all()
     assert gpu.viterbi(*empty).tags.shape == (0, 7)
 

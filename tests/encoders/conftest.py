@@ -24,9 +24,9 @@ def configs(folder: Path) -> dict[str, EncoderConfig]:
     plain = {kind: EncoderConfig(transformer=model) for kind, model in models.items()}
     lexicon = str(write_lexicon(folder / "lexicon.npz"))
     return plain | {
-        "lexicon": EncoderConfig(words=0, lexicon=lexicon, lstm_hidden=5),
-        "words": EncoderConfig(words=8, lstm_layers=0),
-        "lstm": EncoderConfig(words=8, lstm_layers=2, lstm_hidden=5),
+        "lexicon": EncoderConfig(words=0, characters=0, lexicon=lexicon, lstm_hidden=5),
+        "words": EncoderConfig(words=8, characters=0, lstm_layers=0),
+        "lstm": EncoderConfig(words=8, characters=0, lstm_layers=2, lstm_hidden=5),
         "cnn": EncoderConfig(words=8, characters=6, lstm_hidden=5),
         "mean": EncoderConfig(transformer=models["roberta"], pooling="mean", lstm_layers=1, lstm_hidden=5),
         "everything": EncoderConfig(

@@ -156,7 +156,7 @@ def test_no_training_words_are_refused(sentences: list[list[str]]) -> None:
 
 def test_a_transformer_comes_alone_unless_more_is_asked_for() -> None:
     plain = EncoderConfig(transformer="name")
-    assert (plain.words, plain.lstm_layers, plain.dropout) == (0, 0, 0.1)
+    assert (plain.words, plain.characters, plain.lstm_layers, plain.dropout) == (0, 0, 0, 0.1)
     full = EncoderConfig(transformer="name", words=50, lstm_layers=1, dropout=0.3)
     assert (full.words, full.lstm_layers, full.dropout) == (50, 1, 0.3)
     assert EncoderConfig.model_validate_json(full.model_dump_json()) == full
@@ -164,7 +164,14 @@ def test_a_transformer_comes_alone_unless_more_is_asked_for() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"words": 0}, {"wrods": 3}, {"words": -1}, {"words": 0, "vectors": "x"}, {"dropout": 1}, {"pooling": "sum"}],
+    [
+        {"words": 0, "characters": 0},
+        {"wrods": 3},
+        {"words": -1},
+        {"words": 0, "vectors": "x"},
+        {"dropout": 1},
+        {"pooling": "sum"},
+    ],
 )
 def test_a_wrong_config_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="EncoderConfig"):

@@ -63,7 +63,7 @@ def test_the_words_at_a_place_share_it_evenly(words: list[str], sentences: list[
 
 @pytest.fixture
 def part(tmp_path: Path) -> LexiconWords:
-    config = EncoderConfig(words=0, lexicon=str(write_lexicon(tmp_path / "words.npz")), lstm_layers=0)
+    config = EncoderConfig(words=0, characters=0, lexicon=str(write_lexicon(tmp_path / "words.npz")), lstm_layers=0)
     built = build_encoder(config, sentences_of([["the"]])).parts["lexicon"]
     assert isinstance(built, LexiconWords)
     return built
@@ -131,7 +131,7 @@ def test_only_a_tagger_with_the_lexicon_knows_a_name_that_training_never_saw(tmp
     train = (sentences(cities[:5], True) + sentences(others[:5], False)) * 8
     unseen = sentences(cities[5:], True) + sentences(others[5:], False)
     settings: dict[str, Any] = {"epochs": 15, "batch_sentences": 8, "device": "cpu", "progress": False, "patience": 0}
-    small = {"words": 8, "lstm_hidden": 16, "dropout": 0.2}
+    small = {"words": 8, "characters": 0, "lstm_hidden": 16, "dropout": 0.2}
     right = []
     for encoder in (small, {**small, "lexicon": str(tmp_path / "zh.npz")}):
         tagger = Tagger.train(train, train[:10], encoder=encoder, **settings)

@@ -253,7 +253,7 @@ def test_a_name_that_cannot_be_reached_is_said_without_a_line_number(monkeypatch
 @pytest.mark.parametrize("name", ["no/such/folder", "../outside", "~/x", "a b", ""])
 def test_what_is_neither_folder_nor_hub_name_is_refused(name: str) -> None:
     with pytest.raises((DataError, ValueError), match="neither a folder|needs a part"):
-        build_encoder(EncoderConfig(transformer=name, words=0), sentences_of(TRAINING))
+        build_encoder(EncoderConfig(transformer=name, words=0, characters=0), sentences_of(TRAINING))
 
 
 def _saved(folder: Path, **changes: object) -> None:

@@ -118,7 +118,9 @@ TRAINING = [["The", "dog", "Zyx"], ["the", "dog"]]
 
 def _pretrained(folder: Path) -> WordEmbeddings:
     FILES["v.txt"](folder / "v.txt")
-    encoder = build_encoder(EncoderConfig(vectors=str(folder / "v.txt"), lstm_layers=0), sentences_of(TRAINING)).eval()
+    encoder = build_encoder(
+        EncoderConfig(vectors=str(folder / "v.txt"), characters=0, lstm_layers=0), sentences_of(TRAINING)
+    ).eval()
     assert encoder.config.words == encoder.width == 3, "the file sets the width"
     part = encoder.parts["words"]
     assert isinstance(part, WordEmbeddings)
@@ -149,7 +151,9 @@ def test_a_width_that_contradicts_the_file_is_refused(tmp_path: Path) -> None:
 
 def test_training_hides_words_seen_once_half_of_the_time_behind_their_shape() -> None:
     torch.manual_seed(0)
-    encoder = build_encoder(EncoderConfig(words=4, lstm_layers=0), sentences_of([["Peter", "Paul", "saw", "saw"]]))
+    encoder = build_encoder(
+        EncoderConfig(words=4, characters=0, lstm_layers=0), sentences_of([["Peter", "Paul", "saw", "saw"]])
+    )
     part = encoder.parts["words"]
     assert isinstance(part, WordEmbeddings)
     features = encoder.prepare(sentences_of([["Peter", "saw"]] * 2000))

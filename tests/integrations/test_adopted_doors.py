@@ -1,4 +1,4 @@
-"""A Hugging Face token classifier, as it is and adopted, served and tagged with in bulk: its best legal paths."""
+"""Hugging Face token classifiers, as they are and adopted: exported, served, tagged with in bulk."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from maskedcrf.bulk.formats import cut, tag
 from maskedcrf.bulk.rows import Options
 from maskedcrf.bulk.run import load_tagger
 from maskedcrf.cli import main
+from maskedcrf.onnx.export import export
+from maskedcrf.onnx.tagger import OnnxTagger
 from maskedcrf.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
 
 
-@pytest.fixture(scope="module")
-def classifier(tmp_path_factory) -> Path:
-    return write_classifier(tmp_path_factory.mktemp("doors") / "classifier")
+@pytest.fixture(scope="module", params=["Bert", "DistilBert", "DebertaV2", "MPNet", "ModernBert"])
+def classifier(request, tmp_path_factory) -> Path:
+    return write_classifier(tmp_path_factory.mktemp("doors") / request.param, request.param)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +62,13 @@ def test_the_service_answers_with_the_best_legal_path(folder, expected):
         ranked = [one["probability"] for one in answer["nbest"]]
         assert 0 < ranked[1] <= ranked[0] <= 1
         assert answer["nbest"][0]["tags"] == answer["tags"]
+
+
+def test_an_exported_file_answers_with_the_best_legal_path(classifier, expected, tmp_path):
+    pytest.importorskip("onnxruntime")
+    export(Tagger.from_pretrained(classifier), tmp_path / "legal.onnx")
+    answers = OnnxTagger.load(tmp_path / "legal.onnx").predict(list(SENTENCES))
+    assert [list(answer.tags) for answer in answers] == expected
 
 
 def test_bulk_tagging_writes_the_best_legal_path_of_every_row(folder, expected, tmp_path):

@@ -227,8 +227,14 @@ def test_a_folder_without_the_form_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda weights: weights.pop("linear.weight"), "1 weights are missing, linear.weight first"),
-        (lambda weights: weights.update({"linear.bias": torch.zeros(1)}), "1 weights are missing, linear.bias first"),
+        (
+            lambda weights: weights.pop("linear.weight"),
+            "1 weights are missing or of another shape, linear.weight first",
+        ),
+        (
+            lambda weights: weights.update({"linear.bias": torch.zeros(1)}),
+            "1 weights are missing or of another shape, linear.bias first",
+        ),
         (lambda weights: weights["crf.transitions"].fill_(torch.nan), "crf.transitions holds NaN"),
     ],
 )

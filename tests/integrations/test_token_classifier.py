@@ -127,6 +127,18 @@ def test_labels_without_names_need_names(tmp_path):
     assert tagger.tags == ("O", "B-X", "I-X")
 
 
+def test_what_labels_are_taken_for_is_said_where_it_is_unusual(tmp_path, caplog):
+    Tagger.from_pretrained(write_classifier(tmp_path / "names"))
+    assert not caplog.messages
+    folder = write_classifier(tmp_path / "words", labels=["NOUN", "VERB", "DET"])
+    assert Tagger.from_pretrained(folder).tags == ("I-NOUN", "I-VERB", "I-DET")
+    (said,) = caplog.messages
+    assert said == (
+        f"maskedcrf: {folder}: labels read as IO: no label means outside: every word gets a type; labels are bare "
+        "types (IO): neighbouring words of one type are one entity"
+    )
+
+
 def test_fewer_names_than_columns_leave_the_rest_out_and_say_so(tmp_path):
     folder = write_classifier(tmp_path / "model", labels=[f"LABEL_{n}" for n in range(5)])
     tagger = Tagger.from_pretrained(folder, labels=["O", "B-X", "I-X"])
@@ -174,15 +186,13 @@ def drop_classifier(folder: Path) -> None:
     )
 
 
-def break_weights(folder: Path) -> None:
-    weights = load_file(folder / "model.safetensors")
-    weights["classifier.bias"][0] = torch.nan
+def change_weight(folder: Path, name: str, weight: torch.Tensor) -> None:
+    weights = load_file(folder / "model.safetensors") | {name: weight}
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
 def add_crf(folder: Path) -> None:
-    weights = load_file(folder / "model.safetensors") | {"crf.transitions": torch.zeros(5, 5)}
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    change_weight(folder, "crf.transitions", torch.zeros(5, 5))
     edit(folder, architectures=["BertCrfForTokenClassification"])
 
 
@@ -194,6 +204,20 @@ def only_pickle(folder: Path) -> None:
 ODD = {
     "its own code": (lambda f: edit(f, auto_map={"AutoModel": "evil.Model"}), r"auto_map\), which is never run"),
     "another task": (lambda f: edit(f, architectures=["BertForMaskedLM"]), "BertForMaskedLM, not a token classifier"),
+    "architectures that are no list": (lambda f: edit(f, architectures=3), "no architecture, not a token classifier"),
+    "a head of another width": (
+        lambda f: change_weight(f, "classifier.weight", torch.zeros(5, 17)),
+        "missing or of another shape, classifier.weight first",
+    ),
+    "two tables of labels that disagree": (
+        lambda f: edit(f, label2id={label: 4 - number for number, label in enumerate(LABELS)}),
+        "label 'O' is column 0 by id2label and 4 by label2id",
+    ),
+    "an adapter": (lambda f: (f / "adapter_config.json").write_text("{}"), "merge it in and save the whole"),
+    "a size that is a word": (
+        lambda f: edit(f, hidden_size="16"),
+        "'hidden_size': .*expected int.*; fetch it again, or save it anew",
+    ),
     "no architecture": (lambda f: edit(f, architectures=None), "not a token classifier"),
     "an unknown model": (lambda f: edit(f, model_type="evil"), "unknown model type 'evil'"),
     "a pickle alone": (only_pickle, "only pytorch_model.bin, which can run code and is never read"),
@@ -217,8 +241,11 @@ ODD = {
         "the head has 5 columns for 6 labels",
     ),
     "labels that are no table": (lambda f: edit(f, id2label="O"), "a table from column to label"),
-    "no head": (drop_classifier, "weights are missing, classifier"),
-    "broken weights": (break_weights, "classifier.bias holds NaN"),
+    "no head": (drop_classifier, "weights are missing or of another shape, classifier"),
+    "broken weights": (
+        lambda f: change_weight(f, "classifier.bias", torch.full((5,), torch.nan)),
+        "classifier.bias holds NaN",
+    ),
     "weights cut short": (
         lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:200]),
         "cannot be loaded",
@@ -261,13 +288,31 @@ def test_one_whose_scores_change_with_padding_is_refused(tmp_path):
         Tagger.from_pretrained(folder)
 
 
+def test_half_of_an_encoder_decoder_is_refused_because_its_config_would_build_the_whole(tmp_path):
+    folder = write_classifier(tmp_path / "t5", "T5")
+    with pytest.raises(DataError, match="T5EncoderModel is half of an encoder-decoder; give a plain encoder"):
+        Tagger.from_pretrained(folder)
+
+
+def test_attention_that_depends_on_earlier_texts_is_refused(tmp_path):
+    folder = write_classifier(tmp_path / "sparse", "BigBird", attention_type="block_sparse")
+    with pytest.raises(DataError, match="attention_type block_sparse .* write original_full in config"):
+        Tagger.from_pretrained(folder)
+
+
 def test_one_that_reads_more_than_pieces_is_refused(bert, monkeypatch):
     def forward(self, *given, **named):
         raise ValueError("You have to specify bbox")
 
     monkeypatch.setattr(transformers.BertForTokenClassification, "forward", forward)
-    with pytest.raises(DataError, match="cannot be loaded: You have to specify bbox"):
+    with pytest.raises(DataError, match="You have to specify bbox; only an encoder that reads word pieces alone"):
         Tagger.from_pretrained(bert)
+
+
+def test_a_config_that_asks_for_another_form_of_output_changes_nothing(bert):
+    before = Tagger.from_pretrained(bert).predict(list(SENTENCES))
+    edit(bert, return_dict=False, output_hidden_states=True)
+    assert Tagger.from_pretrained(bert).predict(list(SENTENCES)) == before
 
 
 def test_names_that_are_nothing_are_refused(tmp_path):

@@ -330,7 +330,7 @@ def test_the_command_line_tags_with_a_file_where_torch_is_not_installed(
 
 
 def test_the_model_exports_for_torch_with_batch_and_length_open() -> None:
-    encoder = build_encoder(EncoderConfig(words=8, lstm_layers=0), sentences_of(sentences(range(1, 9))))
+    encoder = build_encoder(EncoderConfig(words=8, characters=0, lstm_layers=0), sentences_of(sentences(range(1, 9))))
     model = TaggerModel(encoder, Constraints.from_scheme(TAGS, "BIOES"), dropout=0.1).eval()
 
     class Decoder(torch.nn.Module):

@@ -21,6 +21,8 @@ from maskedcrf.encoders.encoder import build_encoder
 from maskedcrf.encoders.vocabulary import Lexicon
 from maskedcrf.errors import DataError, MaskedCRFError, ModelFolderError
 from maskedcrf.tagger import Tagger
+from maskedcrf.tagger import folder as folder_module
+from maskedcrf.tagger.folder import update_record
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tags.constraints import MAX_TAGS, Constraints
 
@@ -273,3 +275,23 @@ def test_a_folder_that_is_replaced_meanwhile_loads_as_one_model_or_not_at_all(tm
     assert writer.exitcode == 0
     assert loaded
     assert not [message for message in refusals if "\n" in message]
+
+
+def test_a_record_given_to_a_folder_that_is_replaced_meanwhile_keeps_nothing_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tagger, copy, copied = _tagger(EncoderConfig(words=4)), folder_module._copy, list[Path]()
+    folder = tagger.save(tmp_path / "model")
+    (folder / "metrics.jsonl").write_text("{}\n")
+
+    def copy_and_replace(source: Path, target: Path) -> None:
+        copy(source, target)
+        copied.append(target)
+        if len(copied) == 1:
+            tagger.save(folder, overwrite=True)
+
+    monkeypatch.setattr(folder_module, "_copy", copy_and_replace)
+    update_record(folder, tagger.record.model_copy(update={"epoch": 3}))
+    assert len(copied) == 2
+    assert not (folder / "metrics.jsonl").exists()
+    assert Tagger.load(folder).record.epoch == 3

@@ -9,7 +9,7 @@ import pytest
 
 from maskedcrf import Constraints
 from maskedcrf.errors import ConstraintError
-from maskedcrf.tags.labels import labels_of_config
+from maskedcrf.tags.label_file import labels_of_config
 
 READ = {
     "as ours": (["O", "B-PER", "I-PER"], "BIO", ["O", "B-PER", "I-PER"]),
@@ -37,6 +37,8 @@ READ = {
     "BILOU": (["O", "B-X", "I-X", "L-X", "U-X"], "BILOU", ["O", "B-X", "I-X", "L-X", "U-X"]),
     "BMES": (["O", "B-X", "M-X", "E-X", "S-X"], "BMES", ["O", "B-X", "M-X", "E-X", "S-X"]),
     "no separator": (["O", "BPER", "IPER", "BLOC", "ILOC"], "BIO", ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]),
+    "no separator, BMES": (["BPER", "MPER", "EPER", "SPER"], "BMES", ["B-PER", "M-PER", "E-PER", "S-PER"]),
+    "parts of speech": (["NN", "VB", "IN", "LS", "."], "IO", ["I-NN", "I-VB", "I-IN", "I-LS", "I-."]),
     "types that begin like prefixes": (["O", "LOC", "MISC"], "IO", ["O", "I-LOC", "I-MISC"]),
     "a dot": (["O", "B.PER", "I.PER"], "BIO", ["O", "B-PER", "I-PER"]),
     "a blank": (["O", "B PER", "I PER"], "BIO", ["O", "B-PER", "I-PER"]),
@@ -132,7 +134,13 @@ REFUSED = {
     "letters of two schemes": (["O", "B-A", "L-A", "S-A"], "B, L, S are of no one scheme"),
     "ends alone": (["O", "E-A", "I-A"], "IOE1 or IOE2"),
     "capitals": (["O", "B-Per", "I-PER"], "differ in capitals only"),
-    "fillers alone": (["[PAD]", "<s>"], "no label is a tag"),
+    "fillers alone": (["[PAD]", "<s>"], "no label is an entity's"),
+    "fillers beside outside": (["O", "START", "END"], "no label is an entity's"),
+    "joined, small letters": (["O", "bper", "iper"], "'bper' and 'iper' look like B- and I- of one type"),
+    "joined, type first": (["O", "PERB", "PERI", "LOCB"], "'PERB' and 'PERI' look like B- and I-"),
+    "another separator": (["O", "B+PER", "I+PER"], "'B+PER' and 'I+PER' look like B- and I-"),
+    "brackets": (["O", "[B-PER]", "[I-PER]"], "'[B-PER]' and '[I-PER]' look like B- and I-"),
+    "joined, B and S alone": (["O", "BPER", "SPER"], "'BPER' is on no legal path of BIOES"),
 }
 
 
@@ -179,3 +187,11 @@ def test_names_of_another_number_are_not_taken():
     config = {"id2label": {"0": "LABEL_0", "1": "LABEL_1"}, "label_list": ["O", "B-A", "I-A"]}
     with pytest.raises(ConstraintError, match="say nothing of tags"):
         Constraints.from_labels(labels_of_config(config))
+
+
+def test_two_tables_that_number_a_label_differently_are_asked_about():
+    config = {"id2label": {"0": "O", "1": "B-A"}, "label2id": {"O": 1, "B-A": 0}}
+    with pytest.raises(ConstraintError, match="label 'O' is column 0 by id2label and 1 by label2id; give labels="):
+        labels_of_config(config)
+    stale = {"id2label": {"0": "O", "1": "B-A"}, "label2id": {"LABEL_0": 0, "LABEL_1": 1}}
+    assert labels_of_config(stale) == stale["id2label"]

@@ -26,7 +26,7 @@ from small_corpus import SMALL, corpus  # noqa: E402
 import maskedcrf.training.train  # noqa: E402, F401  (imported on use: once here, not in every child)
 from maskedcrf.tagger import Tagger  # noqa: E402
 
-SETTINGS = {**SMALL, "epochs": 2, "checkpoint_steps": 1, "encoder": {"words": 16, "lstm_hidden": 16}}
+SETTINGS = {**SMALL, "epochs": 2, "checkpoint_steps": 1, "encoder": {"words": 16, "characters": 0, "lstm_hidden": 16}}
 FILE_OPERATIONS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree"}
 """Python's names for the events of which it tells an audit hook."""
 

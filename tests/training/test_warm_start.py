@@ -115,7 +115,7 @@ def test_pieces_with_other_numbers_are_another_transformer(tmp_path):
 
 
 def test_a_start_of_which_nothing_fits_is_refused(first):
-    with pytest.raises(MaskedCRFError, match=r"words 16, characters 6, lstm 1.*words 5, lstm 2"):
+    with pytest.raises(MaskedCRFError, match=r"words 16, characters 6, lstm 1.*words 5, characters 30, lstm 2"):
         fresh(encoder={"words": 5, "lstm_layers": 2}, encoder_from=str(first))
 
 

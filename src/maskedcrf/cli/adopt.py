@@ -16,7 +16,6 @@ from maskedcrf.cli.terminal import echo
 from maskedcrf.errors import MaskedCRFError
 
 if TYPE_CHECKING:
-    from maskedcrf.data.sentence import Sentence
     from maskedcrf.tagger import Tagger
     from maskedcrf.tagger.adaptation import BestTagAudit
     from maskedcrf.tagger.fitting import Fit
@@ -136,13 +135,12 @@ def _adopt_file(model: str, output: Path, options: dict[str, Any], *, as_json: b
 
 def _fit(tagger: Tagger, files: Sequence[str], gold_scheme: str | None) -> tuple[BestTagAudit, Fit, str | None]:
     """Best tags by themselves, the fit, and what is said of later pieces of words."""
-    from maskedcrf.data.formats import read_sentences
     from maskedcrf.integrations.piece_labels import count_piece_labels
     from maskedcrf.tagger.adaptation import audit_best_tags, fit_examples, gold_examples
     from maskedcrf.tags.scheme import Scheme
 
     scheme: Scheme = Scheme.get(gold_scheme) if gold_scheme else tagger.scheme
-    gold: list[Sentence] = [sentence for name in files for sentence in read_sentences(name)]
+    gold = tagger.read_gold(files, scheme)
     pieces = count_piece_labels(tagger.model, gold)
     with _encoding(len(gold)) as progress:
         examples = gold_examples(tagger.model, gold, scheme=scheme, progress=progress)

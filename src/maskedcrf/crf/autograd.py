@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from maskedcrf.crf import reference
+from maskedcrf.crf import exact
 from maskedcrf.crf.backends import backend_for
-from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widen
+from maskedcrf.crf.scores import ExcludedSteps, LatticeScores
 
 
 class LossArguments(NamedTuple):
@@ -23,6 +23,10 @@ class LossArguments(NamedTuple):
     mean: bool
     backend: str
     flag: Tensor | None
+
+    def lattice(self, emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> LatticeScores:
+        """With the scores."""
+        return LatticeScores(emissions, self.mask, transitions, start, end, self.excluded)
 
 
 class LossFunction(torch.autograd.Function):
@@ -49,7 +53,7 @@ class LossFunction(torch.autograd.Function):
         scale_gradients, ctx.scale_gradients = ctx.scale_gradients, None
         if torch.is_grad_enabled():
             wanted = ctx.needs_input_grad[1:]
-            return None, *differentiate(partial(_exact_loss, ctx.given), ctx.saved_tensors, upstream, wanted)
+            return None, *exact.differentiate(partial(_exact_loss, ctx.given), ctx.saved_tensors, upstream, wanted)
         if scale_gradients is None:
             scale_gradients = _loss_and_gradients(ctx.given, ctx.saved_tensors)[2]
         return None, *scale_gradients(upstream)
@@ -58,26 +62,14 @@ class LossFunction(torch.autograd.Function):
 def _loss_and_gradients(
     given: LossArguments, scores: Sequence[Tensor], flag: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Sequence[Tensor]]]:
-    emissions, transitions, start, end = scores
-    _, kernels = backend_for(given.backend, emissions)
-    arguments = emissions, given.tags, given.mask, transitions, start, end, given.excluded
-    return kernels.loss_and_gradients(*arguments, mean=given.mean, flag=flag)
+    _, kernels = backend_for(given.backend, scores[0])
+    return kernels.loss_and_gradients(given.lattice(*scores), given.tags, mean=given.mean, flag=flag)
 
 
-def _exact_loss(given: LossArguments, emissions: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
-    scores = LatticeScores(emissions, given.mask, transitions, start, end, given.excluded).exclude()
-    losses = exact_losses(emissions, given.tags, *scores[1:])
+def _exact_loss(given: LossArguments, *scores: Tensor) -> Tensor:
+    emissions, *rest = given.lattice(*scores).exclude()
+    losses = exact.loss(emissions, given.tags, *rest)
     return losses.mean() if given.mean else losses.sum()
-
-
-def exact_losses(
-    emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor
-) -> Tensor:
-    """(B,): -log P(tags), or log Z without tags, by the reference in double; in the dtype of the emissions."""
-    scores = widen(emissions, mask, transitions, start, end)
-    if tags is None:
-        return reference.log_partition(*scores).to(emissions.dtype)
-    return reference.negative_log_likelihood(scores[0], tags, *scores[1:]).to(emissions.dtype)
 
 
 class OperatorFunction(torch.autograd.Function):
@@ -87,7 +79,7 @@ class OperatorFunction(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, operator: Any, gradient: Any, exact: Callable[..., Tensor], *arguments: Any) -> Any:
+    def forward(ctx: Any, operator: Any, gradient: Any, value: Callable[..., Tensor], *arguments: Any) -> Any:
         """Of the operator's arguments, the last being the backend."""
         with torch._C._AutoDispatchBelowAutograd():
             found = operator(*arguments)
@@ -95,32 +87,18 @@ class OperatorFunction(torch.autograd.Function):
         ctx.mark_non_differentiable(*saved)
         ctx.set_materialize_grads(False)  # else zeros as large as `saved` are made, for nobody
         ctx.save_for_backward(*saved, *arguments[:-1])
-        ctx.gradient, ctx.exact, ctx.backend = gradient, exact, arguments[-1]
+        ctx.gradient, ctx.value, ctx.backend = gradient, value, arguments[-1]
         return found
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None, *_: Any) -> Any:
-        """From the operator `gradient`, or by differentiating `exact`, which is plain torch."""
+        """From the operator `gradient`, or by differentiating `value`, which is plain torch."""
         if upstream is None:  # nothing depends on the value
             return (None,) * len(ctx.needs_input_grad)
         wanted = ctx.needs_input_grad[3:-1]
         given = ctx.saved_tensors[-len(wanted) :]
         if ctx.gradient is None or torch.is_grad_enabled():
-            return None, None, None, *differentiate(ctx.exact, given, upstream, wanted), None
+            return None, None, None, *exact.differentiate(ctx.value, given, upstream, wanted), None
         found = iter(ctx.gradient(upstream, *ctx.saved_tensors, ctx.backend))
         scores = (one is not None and one.is_floating_point() for one in given)
         return None, None, None, *[next(found) if is_score else None for is_score in scores], None
-
-
-def differentiate(
-    function: Callable[..., Tensor], given: Sequence[Any], upstream: Tensor, wanted: Sequence[bool]
-) -> list[Tensor | None]:
-    """The gradients of plain torch code by those inputs that are `wanted`; differentiable where autograd records."""
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        # New nodes: an input may have been computed from another one, and autograd must not go on from it to that.
-        inputs = [one if not on else one.view_as(one) if again else one.detach().requires_grad_() for one, on in
-                  zip(given, wanted, strict=True)]  # fmt: skip
-        by = [one for one, on in zip(inputs, wanted, strict=True) if on]
-        found = iter(torch.autograd.grad(function(*inputs), by, upstream, create_graph=again))
-    return [next(found) if on else None for on in wanted]

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 from torch import Tensor
 
 from maskedcrf.crf.reference import Paths
-from maskedcrf.crf.scores import ExcludedSteps
+from maskedcrf.crf.scores import LatticeScores, Scores
 from maskedcrf.errors import MaskedCRFError, MissingExtraError
 
+_LossInputs = tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor, Tensor]
 _Gradients = tuple[Tensor, Tensor, Tensor, Tensor]
-_Best = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Paths]
-_Answer = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Kernels(Protocol):
@@ -27,61 +26,40 @@ class Kernels(Protocol):
     What is excluded has no mass, and a gradient of exactly 0.
     """
 
-    @property
-    def forward(self) -> Callable[[Tensor, Tensor | None, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Emissions, tags, mask, ... to log Z - score of the tags, or log Z (B,); and one tensor for `backward`."""
+    def loss(self, *inputs: *_LossInputs) -> tuple[Tensor, Tensor]:
+        """Emissions, tags, mask, ... to log Z - score of the tags, or log Z (B,); and a tensor for `loss_backward`."""
 
-    @property
-    def empty_saved(self) -> Callable[[Tensor], Tensor]:
-        """Emissions to a tensor like the one that `forward` saves: compilers ask for its shape."""
+    def empty_saved(self, emissions: Tensor, /) -> Tensor:
+        """A tensor like the one that `loss` saves: compilers ask for its shape."""
 
-    @property
-    def backward(self) -> Callable[[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor, Tensor], _Gradients]:
-        """Upstream (B,), saved, emissions, tags, mask, ... to gradients of emissions, transitions, start and end."""
+    def loss_backward(self, upstream: Tensor, saved: Tensor, *inputs: *_LossInputs) -> _Gradients:
+        """Upstream (B,), saved, and what `loss` was given, to gradients of emissions, transitions, start and end."""
 
     def loss_and_gradients(
-        self,
-        emissions: Tensor,
-        tags: Tensor | None,
-        mask: Tensor,
-        transitions: Tensor,
-        start: Tensor,
-        end: Tensor,
-        excluded: ExcludedSteps | None,
-        /,
-        *,
-        mean: bool,
-        flag: Tensor | None = None,
+        self, scores: LatticeScores, tags: Tensor, /, *, mean: bool, flag: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Callable[[Tensor], Sequence[Tensor]]]:
         """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
-        The function may be called once. The scores come as the layer has them, and `excluded` says which steps to leave
-        out. The sum or mean is also written to `flag`.
+        The function may be called once. The sum or mean is also written to `flag`.
         """
 
-    @property
-    def marginals(self) -> _Answer:
-        """Scores to P(tag at position) (B, T, D); zero where not labelled."""
+    def marginals(self, *scores: *Scores) -> Tensor:
+        """P(tag at position) (B, T, D); zero where not labelled."""
 
-    @property
-    def entropy(self) -> _Answer:
-        """Scores to log Z less the expected score of a path (B,)."""
+    def entropy(self, *scores: *Scores) -> Tensor:
+        """log Z less the expected score of a path (B,)."""
 
-    @property
-    def viterbi(self) -> _Best:
-        """Scores to the best path; of equals, the one with the lowest ids from the end."""
+    def viterbi(self, *scores: *Scores) -> Paths:
+        """The best path; of equals, the one with the lowest ids from the end."""
 
-    @property
-    def nbest(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, int], Paths]:
-        """Scores and k to the k best paths (B, k, T); score -inf where there are fewer."""
+    def nbest(self, *scores_and_k: *tuple[*Scores, int]) -> Paths:
+        """The k best paths (B, k, T); score -inf where there are fewer."""
 
-    @property
-    def sample(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Scores and uniforms (B, n, T) to n paths drawn as these decide (B, n, T)."""
+    def sample(self, *scores_and_uniforms: *tuple[*Scores, Tensor]) -> Tensor:
+        """As many paths as uniforms (B, n, T), drawn as these decide (B, n, T)."""
 
-    @property
-    def span_probability(self) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]:
-        """Scores, spans, member, continues to P(this very segment is in the path) (N,); see `reference`."""
+    def span_probability(self, *scores_and_spans: *tuple[*Scores, Tensor, Tensor, Tensor]) -> Tensor:
+        """P(this very segment is in the path) (N,), for spans, member, continues; see `reference`."""
 
 
 if TYPE_CHECKING:  # mypy holds every backend against the protocol here

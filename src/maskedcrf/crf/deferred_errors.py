@@ -59,14 +59,19 @@ def _allocate_flags() -> list[HostFlag]:
     return [HostFlag(block[n], bits[n : n + 1]) for n in range(0, 64, 2)]
 
 
-class _Deferred(NamedTuple):
-    """A result that is still to be checked, and what an error about it would name."""
+class Results(NamedTuple):
+    """Values (B,) that are finite unless a row is at fault, and what an error about them would name."""
 
-    flag: HostFlag
-    results: Tensor
+    values: Tensor
     scores: LatticeScores
     tags: Tensor | None
     constraints: Constraints
+
+    def raise_unless_finite(self, total: Tensor) -> None:
+        """Raise an error that names the first row at fault. A finite sum or mean is proof that there is none."""
+        # A total that is not finite is none: a large sum may overflow.
+        if not math.isfinite(total.item()) and not self.values.isfinite().all():
+            raise IllegalPathError(_explain(self, int((~self.values.isfinite()).cpu().nonzero()[0])))
 
 
 class DeferredErrors:
@@ -78,46 +83,31 @@ class DeferredErrors:
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[_Deferred] = deque()
+        self._waiting: deque[tuple[HostFlag, Results]] = deque()
         weakref.finalize(self, _report_last, self._waiting)
 
-    def check_or_defer(
-        self,
-        results: Tensor,
-        scores: LatticeScores,
-        tags: Tensor | None,
-        constraints: Constraints,
-        *,
-        total: Tensor | None = None,
-        flag: HostFlag | None = None,
-    ) -> None:
-        """Raise unless `results` (B,) are finite, now or when the device has written a flag.
+    def check_or_defer(self, results: Results, *, total: Tensor | None = None, flag: HostFlag | None = None) -> None:
+        """Raise unless the results are finite, now or when the device has written a flag.
 
         Give their sum or mean as `total` if it is known, and the `flag` if the device is writing it there already.
         """
         if torch.compiler.is_compiling():
             return
-        if not results.is_cuda:
-            raise_unless_finite(results.detach() if total is None else total, results, scores, tags, constraints)
+        values = results.values.detach()
+        if not values.is_cuda:
+            results.raise_unless_finite(values.sum() if total is None else total)
             return
-        if flag is None and (flag := new_host_flag(results)):
-            flag.value.copy_(results.detach().sum(dtype=torch.float64), non_blocking=True)
+        if flag is None and (flag := new_host_flag(values)):
+            flag.value.copy_(values.sum(dtype=torch.float64), non_blocking=True)
         if flag:
-            self.defer(flag, results, scores, tags, constraints)
+            self.defer(flag, results)
 
-    def defer(
-        self,
-        flag: HostFlag,
-        results: Tensor,
-        scores: LatticeScores,
-        tags: Tensor | None,
-        constraints: Constraints,
-    ) -> None:
-        """Leave `results` to a later call, for which the device is writing their sum or mean to `flag`."""
+    def defer(self, flag: HostFlag, results: Results) -> None:
+        """Leave the results to a later call, for which the device is writing their sum or mean to `flag`."""
         self.raise_arrived()
         # Detached: nothing that they were computed from must be kept alive.
-        scores = scores._replace(emissions=scores.emissions.detach())
-        self._waiting.append(_Deferred(flag, results.detach(), scores, tags, constraints))
+        scores = results.scores._replace(emissions=results.scores.emissions.detach())
+        self._waiting.append((flag, results._replace(values=results.values.detach(), scores=scores)))
 
     def raise_arrived(self) -> None:
         """Check the results whose flags are written. After waiting for a result its own flag is written, too."""
@@ -130,87 +120,69 @@ class DeferredErrors:
         return DeferredErrors, ()
 
 
-def _raise_arrived(waiting: deque[_Deferred]) -> None:
+def _raise_arrived(waiting: deque[tuple[HostFlag, Results]]) -> None:
     while waiting:
         try:
-            found = waiting.popleft()  # before its flag is read, so that no other thread takes the same one
+            flag, results = waiting.popleft()  # before the flag is read, so that no other thread takes the same one
         except IndexError:
             return
-        if not found.flag.is_written:
-            waiting.appendleft(found)
+        if not flag.is_written:
+            waiting.appendleft((flag, results))
             return
-        total = found.flag.value.clone()
-        _flag_pool.append(found.flag)
-        raise_unless_finite(total, *found[1:])
+        total = flag.value.clone()
+        _flag_pool.append(flag)
+        results.raise_unless_finite(total)
 
 
-def _report_last(waiting: deque[_Deferred]) -> None:
+def _report_last(waiting: deque[tuple[HostFlag, Results]]) -> None:
     """Write to stderr the error that no later call will raise."""
     if not waiting or torch.cuda._is_in_bad_fork():  # a forked child has no part in what its parent asked the device
         return
     try:
-        if waiting[-1].results.is_cuda:
-            torch.cuda.synchronize(waiting[-1].results.device)
+        if (values := waiting[-1][1].values).is_cuda:
+            torch.cuda.synchronize(values.device)
         _raise_arrived(waiting)
     except IllegalPathError as error:
         sys.stderr.write(f"maskedcrf: the last call of a layer failed: {error}\n")
 
 
-def raise_unless_finite(
-    total: Tensor, results: Tensor, scores: LatticeScores, tags: Tensor | None, constraints: Constraints
-) -> None:
-    """Raise an error that explains `results` (B,) unless they are finite. A finite `total` is proof that they are."""
-    # A total that is not finite is none: a large sum may overflow.
-    if not math.isfinite((total.sum() if total.ndim else total).item()) and not results.isfinite().all():
-        raise_for_row(results, scores, tags, constraints)
-
-
-def raise_for_row(results: Tensor, scores: LatticeScores, tags: Tensor | None, constraints: Constraints) -> None:
-    """Raise the error that names the first row at fault: what, where, and what to do."""
-    row = int((~results.isfinite()).cpu().nonzero()[0])
-    emissions, mask, transitions, start, end = (part.detach().cpu() for part in scores.exclude())
+def _explain(results: Results, row: int) -> str:
+    """What is wrong in this row, where, and what to do."""
+    emissions, mask, transitions, start, end = (part.detach().cpu() for part in results.scores.exclude())
     positions = mask[row].nonzero().squeeze(1)
     emitted = emissions[row, positions]
     spoilt = (emitted.isnan() | (emitted == torch.inf)).any(1).nonzero()
     if len(spoilt):
-        raise IllegalPathError(
-            f"row {row}, position {int(positions[spoilt[0]])}: emissions are NaN or infinite; look at the encoder"
-        )
+        place = f"row {row}, position {int(positions[spoilt[0]])}"
+        return f"{place}: emissions are NaN or infinite; look at the encoder"
     if not all((part.isfinite() | (part == -torch.inf)).all() for part in (transitions, start, end)):
-        raise IllegalPathError(
-            "the transition scores are NaN or infinite: has training diverged? Lower its rate or clip gradients"
-        )
-    if tags is not None:
-        _raise_for_gold(row, emitted, tags[row].cpu()[positions], positions, constraints)
-    one_row = (emissions[row : row + 1].double(), mask[row : row + 1])
+        return "the transition scores are NaN or infinite: has training diverged? Lower its rate or clip gradients"
+    if results.tags is not None:
+        gold = results.tags[row].cpu()[positions]
+        if fault := _explain_gold(row, emitted, gold, positions, results.constraints):
+            return fault
+    one_row = emissions[row : row + 1].double(), mask[row : row + 1]
     if reference.log_partition(*one_row, transitions.double(), start.double(), end.double()).isfinite().all():
-        raise IllegalPathError(
-            f"row {row}: scores are too large for {emissions.dtype}; use float64, or scale them down"
-        )
-    raise IllegalPathError(
-        f"row {row}: no legal path over its {len(positions)} labelled positions; "
-        f"widen `allowed` there, or the constraint's start and end"
-    )
+        return f"row {row}: scores are too large for {emissions.dtype}; use float64, or scale them down"
+    remedy = "widen `allowed` there, or the constraint's start and end"
+    return f"row {row}: no legal path over its {len(positions)} labelled positions; {remedy}"
 
 
-def _raise_for_gold(row: int, emitted: Tensor, gold: Tensor, positions: Tensor, constraints: Constraints) -> None:
+def _explain_gold(row: int, emitted: Tensor, gold: Tensor, positions: Tensor, constraints: Constraints) -> str | None:
+    """What is wrong with the labels of this row; None if they are a legal path."""
     names = constraints.tags
     for tag, position in zip(gold.tolist(), positions.tolist(), strict=True):
         if not 0 <= tag < len(names):
             remedy = ": pass mask=tags != -100" if tag == reference.PAD else ""
-            known = f"ids run from 0 to {len(names) - 1}"
-            raise IllegalPathError(f"row {row}, position {position}: {tag} is no tag id, {known}{remedy}")
-    forbidden = emitted.gather(1, gold[:, None]).squeeze(1) == -torch.inf
-    if forbidden.any():
-        at = int(forbidden.nonzero()[0])
-        place = f"row {row}, position {int(positions[at])}"
-        raise IllegalPathError(
-            f"{place}: gold tag {names[gold[at]]} is not in the allowed set; widen `allowed` there or correct the label"
-        )
+            return f"row {row}, position {position}: {tag} is no tag id, ids run from 0 to {len(names) - 1}{remedy}"
+    forbidden = (emitted.gather(1, gold[:, None]).squeeze(1) == -torch.inf).nonzero()
+    if len(forbidden):
+        at = int(forbidden[0])
+        fault = f"gold tag {names[gold[at]]} is not in the allowed set"
+        return f"row {row}, position {int(positions[at])}: {fault}; widen `allowed` there or correct the label"
     for step, before, after in constraints.violations(gold.tolist()):
         at = int(positions[min(step, len(positions) - 1)])
         rules = constraints.scheme.name if constraints.scheme else "the constraint"
-        raise IllegalPathError(
-            f"row {row}, position {at}: gold steps from {before or 'the start'} to {after or 'the end'}, "
-            f"which {rules} forbids; repair or drop the sentence"
-        )
+        fault = f"gold steps from {before or 'the start'} to {after or 'the end'}, which {rules} forbids"
+        return f"row {row}, position {at}: {fault}; repair or drop the sentence"
+    return None

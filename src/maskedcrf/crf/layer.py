@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from maskedcrf.crf import backends, functional, reference, validation
-from maskedcrf.crf.deferred_errors import DeferredErrors, new_host_flag
+from maskedcrf.crf.deferred_errors import DeferredErrors, Results, new_host_flag
 from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widest_dtype
 from maskedcrf.crf.segments import SegmentCandidates
 from maskedcrf.errors import ConstraintError
@@ -145,7 +145,7 @@ class MaskedCRF(nn.Module):
         total, losses = functional.reduced_loss(
             scores, tags, mean=mean, backend=self.backend, flag=None if flag is None else flag.value
         )
-        self._deferred.check_or_defer(losses, scores, tags, self.constraints, total=total, flag=flag)
+        self._deferred.check_or_defer(Results(losses, scores, tags, self.constraints), total=total, flag=flag)
         return total
 
     def log_prob(
@@ -163,8 +163,7 @@ class MaskedCRF(nn.Module):
 
     def log_partition(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): log of the summed exp-scores of all legal paths."""
-        emissions, mask = self._prepare(emissions, mask, allowed)
-        scores = self._scores(emissions, mask)
+        scores = self._scores(*self._prepare(emissions, mask, allowed))
         log_z = functional.log_partition(scores, backend=self.backend)
         self._check(log_z, scores)
         return log_z
@@ -232,11 +231,10 @@ class MaskedCRF(nn.Module):
 
     def marginals(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B, T, D): P(tag at position); zero where not labelled. Differentiable."""
-        emissions, mask = self._prepare(emissions, mask, allowed)
-        scores = self._scores(emissions, mask)
-        self._check_path_exists(scores)
+        scores = self._scores_of_paths(emissions, mask, allowed)
         return functional.marginals(scores, backend=self.backend)
 
+    @torch.no_grad()
     def sample(
         self,
         emissions: Tensor,
@@ -248,18 +246,14 @@ class MaskedCRF(nn.Module):
     ) -> Tensor:
         """(B, n, T): n legal paths of each row drawn by their probability, -100 where not labelled."""
         validation.at_least_one(n, "n")
-        emissions, mask = self._prepare(emissions, mask, allowed)
-        scores = self._scores(emissions.detach(), mask)
-        self._check_path_exists(scores)
-        shape = (len(mask), n, mask.shape[1])
-        uniforms = torch.rand(shape, dtype=widest_dtype(emissions), generator=generator, device=emissions.device)
+        scores = self._scores_of_paths(emissions, mask, allowed)
+        (rows, length), dtype = scores.mask.shape, widest_dtype(scores.emissions)
+        uniforms = torch.rand(rows, n, length, dtype=dtype, generator=generator, device=scores.mask.device)
         return functional.sample(scores, uniforms, backend=self.backend)
 
     def entropy(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
         """(B,): entropy of the path distribution in nats; 0 where one path is certain. Differentiable."""
-        emissions, mask = self._prepare(emissions, mask, allowed)
-        scores = self._scores(emissions, mask)
-        self._check_path_exists(scores)
+        scores = self._scores_of_paths(emissions, mask, allowed)
         return functional.entropy(scores, backend=self.backend)
 
     def span_probability(
@@ -275,14 +269,11 @@ class MaskedCRF(nn.Module):
         Positions count only labelled tokens and `end` is exclusive, as in the segments of a decoded path. A longer or
         shorter segment is another segment.
         """
-        emissions, mask = self._prepare(emissions, mask, allowed)
-        matrices = self.constraints.matrices
-        index, member = validation.spans(spans, mask, matrices)
-        continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(emissions.device)
-        scores = self._scores(emissions, mask)
-        self._check_path_exists(scores)
+        scores, matrices = self._scores_of_paths(emissions, mask, allowed), self.constraints.matrices
+        index, member = validation.spans(spans, scores.mask, matrices)
+        continues = torch.from_numpy(matrices.continues[:-1, :-1]).to(index.device)
         probability = functional.span_probability(scores, index, member, continues, backend=self.backend)
-        return list(torch.split(probability.to(emissions.dtype), [len(row) for row in spans]))
+        return list(torch.split(probability.to(scores.emissions.dtype), [len(row) for row in spans]))
 
     def decode_segments(
         self, emissions: Tensor, mask: Tensor | None = None, threshold: float = 0.5, *, allowed: Tensor | None = None
@@ -300,9 +291,7 @@ class MaskedCRF(nn.Module):
         self, emissions: Tensor, mask: Tensor | None = None, *, least: float, allowed: Tensor | None = None
     ) -> SegmentCandidates:
         """All segments at least this probable; its `choose` answers as `decode_segments` for many thresholds."""
-        emissions, mask = self._prepare(emissions, mask, allowed)
-        scores = self._scores(emissions, mask)
-        self._check_path_exists(scores)
+        scores = self._scores_of_paths(emissions, mask, allowed)
         return SegmentCandidates(scores, self.constraints, least=least)
 
     def illegal_mass(self, emissions: Tensor, mask: Tensor | None = None, *, allowed: Tensor | None = None) -> Tensor:
@@ -344,14 +333,16 @@ class MaskedCRF(nn.Module):
         self._check(log_z, scores)
         return log_z
 
-    def _check_path_exists(self, scores: LatticeScores) -> None:
-        """Answers that are ratios of masses have no value where there is no path."""
+    def _scores_of_paths(self, emissions: Tensor, mask: Tensor | None, allowed: Tensor | None) -> LatticeScores:
+        """The scores, if each row has a path: ratios of masses have no value where there is none."""
+        scores = self._scores(*self._prepare(emissions, mask, allowed))
         with torch.no_grad():
             self._check(functional.log_partition(scores, backend=self.backend), scores)
+        return scores
 
     def _check(self, results: Tensor, scores: LatticeScores, tags: Tensor | None = None) -> None:
         """Raise where a result (B,) is not finite, on a GPU in a later call."""
-        self._deferred.check_or_defer(results, scores, tags, self.constraints)
+        self._deferred.check_or_defer(Results(results, scores, tags, self.constraints))
 
     def extra_repr(self) -> str:
         """What `print(crf)` shows: tags, rules, mode, backend."""

@@ -8,14 +8,17 @@ Masses lie as (T, B, D), labelled positions first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from maskedcrf.crf import reference
-from maskedcrf.crf.reference import Paths
-from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widen, widest_dtype
+from maskedcrf.crf.exact import nbest as nbest
+from maskedcrf.crf.exact import sample as sample
+from maskedcrf.crf.exact import span_probability as span_probability
+from maskedcrf.crf.exact import viterbi as viterbi
+from maskedcrf.crf.scores import LatticeScores, widen, widest_dtype
 
 
 class _Range(NamedTuple):
@@ -73,8 +76,8 @@ def _exp(scores: Tensor, most: float) -> tuple[Tensor, Tensor]:
     return scores.clamp(-most, most).exp().masked_fill(excluded, 0), scores.abs() <= most
 
 
-def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-    """(B,): log Z - score of `tags`, or log Z without; and what `backward` needs."""
+def loss(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+    """(B,): log Z - score of `tags`, or log Z without; and what `loss_backward` needs."""
     scores = widen(emissions, mask, *parameters)
     masses, saved = _exponentiate(*scores), empty_saved(emissions)
     alphas, scales = _parts(saved, masses.emitted)
@@ -86,7 +89,7 @@ def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: T
         before = alpha.div_(torch.sum(alpha, 1, keepdim=True, out=scale))  # NaN if there is no path
     kept = (alphas == 0) | (alphas >= _RANGES[saved.dtype].min_mass) | ~masses.on[..., None]
     lost = ~(masses.in_range & kept.all(2).all(0))
-    alphas.masked_fill_(lost[:, None] | ~masses.on[..., None], 0)  # which tells `backward`
+    alphas.masked_fill_(lost[:, None] | ~masses.on[..., None], 0)  # which tells `loss_backward`
     final = (alphas * masses.last[..., None]).sum(0) @ masses.end
     log_z = final.log() + (scales[..., 0].log() + masses.highest).masked_fill(~masses.on, 0).sum(0)
     log_z.masked_fill_(~masses.on[0], 0)
@@ -98,7 +101,7 @@ def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: T
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
-    """(T, B * (D + 1)): a tensor like what `forward` saves, forward masses and what they were divided by."""
+    """(T, B * (D + 1)): a tensor like what `loss` saves, forward masses and what they were divided by."""
     rows, length, size = emissions.shape
     return emissions.new_empty((max(length, 1), rows * (size + 1)), dtype=widest_dtype(emissions))
 
@@ -140,7 +143,7 @@ def _shares(saved: Tensor, masses: _Masses) -> _Shares:
     return _Shares(alphas * betas, alphas[:-1], behind[1:], lost)
 
 
-def backward(
+def loss_backward(
     upstream: Tensor, saved: Tensor, emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
@@ -197,32 +200,23 @@ def _shares_by_logarithms(
 
 
 def loss_and_gradients(
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
-    excluded: ExcludedSteps | None,
-    *,
-    mean: bool,
-    flag: Tensor | None = None,
+    scores: LatticeScores, tags: Tensor, *, mean: bool, flag: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Sequence[Tensor]]]:
     """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it."""
-    scores = LatticeScores(emissions, mask, transitions, start, end, excluded).exclude()
-    losses, saved = forward(emissions, tags, *scores[1:])
+    emissions, *rest = scores.exclude()
+    losses, saved = loss(emissions, tags, *rest)
     total = losses.mean() if mean else losses.sum()
     if flag is not None:
         flag.copy_(total, non_blocking=True)
     weights = torch.full_like(losses, 1 / len(losses) if mean else 1.0)
-    gradients = backward(weights, saved, emissions, tags, *scores[1:])
+    gradients = loss_backward(weights, saved, emissions, tags, *rest)
     return total, losses, lambda upstream: torch._foreach_mul(gradients, upstream)
 
 
 def marginals(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
     """(B, T, D): P(tag j at position t), which is the gradient of log Z; zero where not labelled."""
-    _, saved = forward(emissions, None, mask, *parameters)
-    return backward(emissions.new_ones(len(emissions)), saved, emissions, None, mask, *parameters)[0]
+    _, saved = loss(emissions, None, mask, *parameters)
+    return loss_backward(emissions.new_ones(len(emissions)), saved, emissions, None, mask, *parameters)[0]
 
 
 def entropy(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Tensor:
@@ -233,7 +227,7 @@ def entropy(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
     dtype = emissions.dtype
     emissions, mask, *parameters = widen(emissions, mask, transitions, start, end)
     emissions = emissions - emissions.amax(2, keepdim=True).nan_to_num(0, posinf=0, neginf=0)
-    log_z, saved = forward(emissions, None, mask, *parameters)
+    log_z, saved = loss(emissions, None, mask, *parameters)
     masses = _exponentiate(emissions, mask, *parameters)
     shares = _shares(saved, masses)
     steps, starts, ends = (scores.masked_fill(scores == -torch.inf, 0) for scores in parameters)
@@ -244,35 +238,3 @@ def entropy(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor,
     if shares.lost.any():
         found[shares.lost] = reference.entropy(emissions[shares.lost], mask[shares.lost], *parameters)
     return found.to(dtype)
-
-
-def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Paths:
-    """Tags (B, T) and score (B,) of the best legal path; of equals, the one with the lowest ids from the end."""
-    emissions, mask, transitions, start, end = widen(emissions, mask, transitions, start, end)
-    packed = reference.pack(emissions, mask)
-    scores = [start + packed.emissions[:, 0]]
-    for t in range(1, mask.shape[1]):
-        step = (scores[-1][:, :, None] + transitions).amax(1).add_(packed.emissions[:, t])
-        scores.append(torch.where(packed.on[:, t, None], step, scores[-1]))
-    best, tag = (scores[-1] + end).max(1)
-    tags, into = [tag], transitions.T.contiguous()
-    for t in range(mask.shape[1] - 1, 0, -1):
-        tag = torch.where(packed.on[:, t], (scores[t - 1] + into[tag]).argmax(1), tag)
-        tags.append(tag)
-    ids = torch.stack(tags[::-1], dim=1).masked_fill(~packed.on, reference.PAD)
-    placed = torch.empty_like(ids).scatter(1, packed.order, ids)[:, : mask.shape[1]]
-    return Paths(placed, best.masked_fill(~packed.on[:, 0], 0))
-
-
-def _in_widest_precision(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of the reference, which computes in the precision of what it is given."""
-
-    def compute(*scores_and_rest: Any) -> Any:
-        return function(*widen(*scores_and_rest[:5]), *scores_and_rest[5:])
-
-    return compute
-
-
-nbest = _in_widest_precision(reference.nbest)
-sample = _in_widest_precision(reference.sample)
-span_probability = _in_widest_precision(reference.span_probability)

@@ -12,27 +12,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from maskedcrf.crf import reference
-from maskedcrf.crf.autograd import OperatorFunction, exact_losses
-from maskedcrf.crf.backends import Kernels, backend_for
-from maskedcrf.crf.scores import widen, widest_dtype
+from maskedcrf.crf import exact
+from maskedcrf.crf.autograd import OperatorFunction
+from maskedcrf.crf.backends import backend_for
+from maskedcrf.crf.scores import widest_dtype
 
 
 def needs_grad(values: Sequence[Any]) -> bool:
     """Whether autograd records and one of these has gradients."""
     return torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in values)
-
-
-def _exact_marginals(emissions: Tensor, *scores: Tensor) -> Tensor:
-    return reference.marginals(*widen(emissions, *scores)).to(emissions.dtype)
-
-
-def _exact_entropy(emissions: Tensor, *scores: Tensor) -> Tensor:
-    return reference.entropy(*widen(emissions, *scores)).to(emissions.dtype)
-
-
-def _exact_span_probability(*arguments: Tensor) -> Tensor:
-    return reference.span_probability(*widen(*arguments[:5]), *arguments[5:])
 
 
 def _like_losses(emissions: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -72,15 +60,14 @@ def _like_span_probability(emissions: Tensor, *rest: Any) -> Tensor:
 
 
 class _Operator(NamedTuple):
-    """An operator: its schema, which function of a backend computes it, its results' shapes, its value in plain torch.
+    """An operator: its schema, its results' shapes, its value in plain torch; a backend has a function of its name.
 
-    Without `exact` it is not differentiable. If it saves a tensor, `gradient` names the operator of its gradient.
+    Without `value` it is not differentiable. If it saves a tensor, `gradient` names the operator of its gradient.
     """
 
     schema: str
-    function: Callable[[Kernels], Callable[..., Any]]
     shapes: Callable[..., Any]
-    exact: Callable[..., Tensor] | None = None
+    value: Callable[..., Tensor] | None = None
     gradient: str | None = None
 
 
@@ -88,45 +75,28 @@ _LATTICE = "Tensor emissions, Tensor mask, Tensor transitions, Tensor start, Ten
 _GOLD = "Tensor emissions, Tensor? tags, Tensor mask, Tensor transitions, Tensor start, Tensor end, str backend"
 _SPANS = "Tensor spans, Tensor member, Tensor continues"
 _DEFINITIONS = {
-    "loss": _Operator(
-        f"({_GOLD}) -> (Tensor, Tensor)", lambda kernels: kernels.forward, _like_losses, exact_losses, "loss_backward"
-    ),
+    "loss": _Operator(f"({_GOLD}) -> (Tensor, Tensor)", _like_losses, exact.loss, "loss_backward"),
     "loss_backward": _Operator(
-        f"(Tensor upstream, Tensor saved, {_GOLD}) -> (Tensor, Tensor, Tensor, Tensor)",
-        lambda kernels: kernels.backward,
-        _like_gradients,
+        f"(Tensor upstream, Tensor saved, {_GOLD}) -> (Tensor, Tensor, Tensor, Tensor)", _like_gradients
     ),
-    "marginals": _Operator(
-        f"({_LATTICE}, str backend) -> Tensor", lambda kernels: kernels.marginals, _like_marginals, _exact_marginals
-    ),
-    "entropy": _Operator(
-        f"({_LATTICE}, str backend) -> Tensor", lambda kernels: kernels.entropy, _like_entropy, _exact_entropy
-    ),
-    "viterbi": _Operator(
-        f"({_LATTICE}, str backend) -> (Tensor, Tensor)", lambda kernels: kernels.viterbi, _like_best_path
-    ),
-    "nbest": _Operator(
-        f"({_LATTICE}, int k, str backend) -> (Tensor, Tensor)", lambda kernels: kernels.nbest, _like_best_paths
-    ),
-    "sample": _Operator(
-        f"({_LATTICE}, Tensor uniforms, str backend) -> Tensor", lambda kernels: kernels.sample, _like_sample
-    ),
+    "marginals": _Operator(f"({_LATTICE}, str backend) -> Tensor", _like_marginals, exact.marginals),
+    "entropy": _Operator(f"({_LATTICE}, str backend) -> Tensor", _like_entropy, exact.entropy),
+    "viterbi": _Operator(f"({_LATTICE}, str backend) -> (Tensor, Tensor)", _like_best_path),
+    "nbest": _Operator(f"({_LATTICE}, int k, str backend) -> (Tensor, Tensor)", _like_best_paths),
+    "sample": _Operator(f"({_LATTICE}, Tensor uniforms, str backend) -> Tensor", _like_sample),
     "span_probability": _Operator(
-        f"({_LATTICE}, {_SPANS}, str backend) -> Tensor",
-        lambda kernels: kernels.span_probability,
-        _like_span_probability,
-        _exact_span_probability,
+        f"({_LATTICE}, {_SPANS}, str backend) -> Tensor", _like_span_probability, exact.span_probability
     ),
 }
 
 
-def _compute(operator: _Operator) -> Callable[..., Any]:
+def _compute(name: str, schema: str) -> Callable[..., Any]:
     """The function of the backend, which is the last argument."""
-    emissions_at = operator.schema.count("Tensor", 0, operator.schema.index("emissions")) - 1
+    emissions_at = schema.count("Tensor", 0, schema.index("emissions")) - 1
 
     def compute(*arguments: Any) -> Any:
         _, kernels = backend_for(arguments[-1], arguments[emissions_at])
-        found = operator.function(kernels)(*arguments[:-1])
+        found = getattr(kernels, name)(*arguments[:-1])
         return tuple(found) if isinstance(found, tuple) else found
 
     return compute
@@ -137,9 +107,9 @@ def _record(name: str, operator: _Operator) -> Callable[..., Any]:
 
     def record(*arguments: Any) -> Any:
         overload = getattr(OPERATORS, name).default
-        if operator.exact and needs_grad(arguments):
+        if operator.value and needs_grad(arguments):
             gradient = operator.gradient and getattr(OPERATORS, operator.gradient).default
-            return OperatorFunction.apply(overload, gradient, operator.exact, *arguments)  # type: ignore[no-untyped-call]
+            return OperatorFunction.apply(overload, gradient, operator.value, *arguments)  # type: ignore[no-untyped-call]
         with torch._C._AutoDispatchBelowAutograd():
             return overload(*arguments)
 
@@ -150,6 +120,6 @@ OPERATORS = torch.ops.maskedcrf
 _LIBRARY: Any = torch.library.Library("maskedcrf", "DEF")  # type: ignore[no-untyped-call]
 for _name, _operator in _DEFINITIONS.items():
     _LIBRARY.define(_name + _operator.schema)
-    _LIBRARY.impl(_name, _compute(_operator), "CompositeExplicitAutograd")
+    _LIBRARY.impl(_name, _compute(_name, _operator.schema), "CompositeExplicitAutograd")
     _LIBRARY.impl(_name, _record(_name, _operator), "Autograd")
     torch.library.register_fake(f"maskedcrf::{_name}", _operator.shapes, lib=_LIBRARY)

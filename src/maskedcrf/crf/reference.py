@@ -177,8 +177,18 @@ PAD = -100
 
 def viterbi(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> Paths:
     """Tags (B, T) and score (B,) of the best legal path; of equals, the one with the lowest ids from the end."""
-    best = nbest(emissions, mask, transitions, start, end, 1)
-    return Paths(best.tags[:, 0], best.scores[:, 0])
+    packed, length = pack(emissions, mask), mask.shape[1]
+    scores = [start + packed.emissions[:, 0]]
+    for t in range(1, length):
+        step = (scores[-1][:, :, None] + transitions).amax(1) + packed.emissions[:, t]
+        scores.append(torch.where(packed.on[:, t, None], step, scores[-1]))
+    best, tag = (scores[-1] + end).max(1)
+    tags, into = [tag], transitions.T.contiguous()
+    for t in range(length - 1, 0, -1):
+        tag = torch.where(packed.on[:, t], (scores[t - 1] + into[tag]).argmax(1), tag)
+        tags.append(tag)
+    path = _unpack(torch.stack(tags[::-1], dim=1)[:, None], packed)[:, 0, :length]
+    return Paths(path, best.masked_fill(~packed.on[:, 0], 0))
 
 
 def nbest(emissions: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor, k: int) -> Paths:

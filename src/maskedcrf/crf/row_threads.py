@@ -6,7 +6,6 @@ Numba's own threads crash when two Python threads enter them at once.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -34,22 +33,11 @@ def run_on_rows(kernel: Callable[..., Any], lattice: Any, *arguments: Any) -> li
 
 
 def run(kernel: Callable[..., Any], jobs: list[Any]) -> list[Any]:
-    """The result of each job. This thread works too, and does all that no other has begun when it is through."""
-    waiting, results = deque(enumerate(jobs)), [None] * len(jobs)
-
-    def work() -> None:
-        while waiting:
-            try:
-                number, job = waiting.popleft()
-            except IndexError:  # another thread was faster
-                return
-            results[number] = kernel(*job)
-
-    others = [_pool().submit(work) for _ in jobs[1:]]
-    work()
-    for other in others:
-        if not other.cancel():
-            other.result()
+    """The result of each job. This thread does the first, and then all that no other thread has begun."""
+    others = [_pool().submit(kernel, *job) for job in jobs[1:]]
+    results = [kernel(*jobs[0])]
+    for other, job in zip(others, jobs[1:], strict=True):
+        results.append(kernel(*job) if other.cancel() else other.result())
     return results
 
 

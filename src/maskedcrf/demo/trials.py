@@ -37,7 +37,7 @@ HEADS: dict[str, dict[str, str]] = {
 TRAIN_SENTENCES = 1000
 """With all 3,000 the heads differ less, and the demo takes three times as long."""
 SETTINGS: dict[str, Any] = {
-    "encoder": {"words": 64, "lstm_hidden": 64, "dropout": 0.4},
+    "encoder": {"words": 64, "characters": 0, "lstm_hidden": 64, "dropout": 0.4},
     "batch_sentences": 16,
     "epochs": 12,
     "patience": 0,

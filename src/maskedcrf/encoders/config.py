@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from maskedcrf.encoders.features import MAX_CONTEXT
 
 _DEFAULTS_BESIDE: dict[str, dict[str, Any]] = {
-    "transformer": {"words": 0, "lstm_layers": 0, "dropout": 0.1},
-    "elmo": {"words": 0},
+    "transformer": {"words": 0, "characters": 0, "lstm_layers": 0, "dropout": 0.1},
+    "elmo": {"words": 0, "characters": 0},
 }
 """A pretrained encoder comes alone unless other parts are asked for by name."""
 
@@ -28,8 +28,8 @@ class EncoderConfig(BaseModel):
     """Width of word embeddings, 0 for none; 0 by default beside a transformer or ELMo."""
     vectors: str | None = None
     """File of pretrained word vectors: GloVe text (perhaps .gz), word2vec binary (.bin), npz (`words`, `vec`)."""
-    characters: int = Field(default=0, ge=0, le=4096)
-    """Width of the character CNN, 0 for none."""
+    characters: int = Field(default=30, ge=0, le=4096)
+    """Width of the character CNN, 0 for none; 0 by default beside a transformer or ELMo."""
     lexicon: str | None = None
     """File of words with vectors, as for `vectors`: each token sees the words of it that stand in the sentence."""
     transformer: str | None = None

@@ -6,6 +6,7 @@ safetensors alone, and nothing of the folder is run. Each word is scored by one 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,8 +28,11 @@ from maskedcrf.tagger.folder import TrainingRecord
 from maskedcrf.tagger.model import TaggerModel, take_surest
 from maskedcrf.tagger.tagger import Tagger
 from maskedcrf.tags.constraints import Constraints
-from maskedcrf.tags.labels import MAX_LABELS, Labels, labels_of_config
+from maskedcrf.tags.label_file import labels_of_config
+from maskedcrf.tags.labels import BIO_NOTE, MAX_LABELS, Labels
 from maskedcrf.tags.scheme import Scheme
+
+logger = logging.getLogger(__name__)
 
 Words = Literal["first", "last", "mean", "max"]
 """Which pieces of a word score it."""
@@ -77,28 +81,42 @@ def from_token_classifier(
         if columns != len(rules):
             rules = Constraints.from_labels(given, scheme, columns=columns)
     except ConstraintError as error:
-        raise DataError(f"{where}: {error}") from error
+        option = " (maskedcrf adopt --labels FILE)" * ("labels=" in str(error))
+        raise DataError(f"{where}: {error}{option}") from error
     head = _head_of(where, model)
-    with pretrained.one_line_errors(where):  # some ask for more than pieces: where words stand on a page, say
+    # Some ask for more than pieces: where words stand on a page, say.
+    with pretrained.one_line_errors(where, "only an encoder that reads word pieces alone can be adopted"):
         tagger = _build(where, model, head, rules, words)
         _require_same_scores(where, model, tagger, rules)
     if transitions is not None:
         set_transitions(tagger.model, rules, transitions, where)
+    _tell_unusual(where, rules)
     return tagger
+
+
+def _tell_unusual(where: str, rules: Constraints) -> None:
+    """Log what its labels were taken for where that is more than begin and inside of types."""
+    assert rules.report is not None, "rules read from labels have a report"
+    notes = [note for note in rules.report.notes if note != BIO_NOTE]
+    if notes:
+        logger.warning("maskedcrf: %s: labels read as %s: %s", where, rules.report.scheme, "; ".join(notes))
 
 
 def is_token_classifier(raw: Mapping[str, Any]) -> bool:
     """Whether a config.json is that of a plain token classifier."""
-    return any(isinstance(name, str) and name.endswith(ENDING) for name in raw.get("architectures") or ())
+    return any(name.endswith(ENDING) for name in _architectures(raw))
+
+
+def _architectures(raw: Mapping[str, Any]) -> list[str]:
+    names = raw.get("architectures")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
 def _require_token_classifier(where: str, raw: Mapping[str, Any]) -> None:
-    if "auto_map" in raw:
-        raise DataError(f"{where}: the model brings its own code (auto_map), which is never run")
     if "format" in raw and "model_type" not in raw:
-        raise DataError(f"{where}: not in Hugging Face's form; give Tagger.load a folder of Tagger.save")
+        raise DataError(f"{where}: a model folder of maskedcrf, legal already; every command and Tagger.load take it")
     if not is_token_classifier(raw):
-        found = ", ".join(map(str, raw.get("architectures") or ["no architecture"]))
+        found = ", ".join(_architectures(raw)) or "no architecture"
         raise DataError(
             f"{where}: {found}, not a token classifier; train a tagger with it: maskedcrf train --encoder.transformer"
         )
@@ -122,8 +140,9 @@ def _load(where: str, raw: Mapping[str, Any], rules: Constraints, *, named: bool
     columns = len(rules)
     model, info = load(columns)
     other = {key: tuple(found) for key, found, _ in info["mismatched_keys"]}
-    heads = {shape[0] for key, shape in other.items() if key.split(".")[0] in ("classifier", "score") and shape}
-    if len(heads) == 1:
+    axes = {"classifier.weight": 2, "classifier.bias": 1, "score.weight": 2, "score.bias": 1}
+    heads = {shape[0] for key, shape in other.items() if len(shape) == axes.get(key)}
+    if len(heads) == 1 and columns not in heads:
         (head,) = heads
         if not named or not columns <= head <= MAX_LABELS:
             raise DataError(
@@ -161,6 +180,8 @@ def _head_of(where: str, model: Any) -> _Head:
 
 def _build(where: str, model: Any, head: _Head, rules: Constraints, words: Words) -> Tagger:
     encoder = pretrained.without_pooler(model.base_model)
+    if not pretrained.is_whole_model(encoder):
+        raise DataError(f"{where}: {type(encoder).__name__} is half of an encoder-decoder; give a plain encoder")
     if head.between is not None:
         pretrained.add_token_head(encoder, head.between)
     tokenizer, frame, unknown, longest = pretrained.load_tokenizer(where, encoder)

@@ -91,6 +91,7 @@ OPERATORS = frozenset(
         "Squeeze",
         "Sub",
         "Tanh",
+        "Tile",
         "Transpose",
         "Trilu",
         "Unsqueeze",
@@ -218,8 +219,9 @@ def _tensor(message: memoryview) -> tuple[str, NDArray[Any]]:
 
 def _check_numbers(name: str, tensor: Any) -> None:
     """No NaN; infinities in the rules and as one number to fill with, never among weights."""
-    if tensor.dtype.kind != "f":
-        return
+    with np.errstate(over="ignore", invalid="ignore"):
+        if tensor.dtype.kind != "f" or np.isfinite(tensor.sum()):  # a sum is finite only if all its parts are
+            return
     if np.isnan(tensor).any() or (tensor.size > 1 and not name.startswith(PREFIX) and np.isinf(tensor).any()):
         raise GraphError(f"weights {name!r:.60} hold NaN or infinity; export the model again")
 

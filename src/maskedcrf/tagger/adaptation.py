@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from maskedcrf.data.sentence import Sentence
-from maskedcrf.errors import DataError
+from maskedcrf.errors import DataError, SchemeError
 from maskedcrf.evaluation.reliability import Reliability, reliability
 from maskedcrf.tagger.decoding import choose_by_counts, count_at_thresholds, keep_choice
 from maskedcrf.tagger.fitting import FOLDS, Fit, Interval, fit_lattice, interval_of
@@ -146,10 +146,11 @@ def gold_examples(
     missing = next((sentence for sentence in chosen if sentence.tags is None), None)
     if missing is not None:
         raise DataError(f"{missing.where(0)}: no gold tags; fitting needs them")
-    gold = [
-        [Segment(start, end, kind) for start, end, kind, _ in row]
-        for row in read_batch([sentence.tags or () for sentence in chosen], scheme)
-    ]
+    try:
+        rows = read_batch([sentence.tags or () for sentence in chosen], scheme)
+    except SchemeError as error:
+        raise DataError(f"{error}; if the gold has another scheme, name it (scheme=, or --gold-scheme)") from error
+    gold = [[Segment(start, end, kind) for start, end, kind, _ in row] for row in rows]
     _require_shared_type(model, gold)
     index = {tag: number for number, tag in enumerate(model.crf.tags)}
     found: dict[int, Example] = {}

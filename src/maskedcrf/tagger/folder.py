@@ -35,6 +35,7 @@ from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.weights import (
+    NoInitialValues,
     building_at_most,
     check_header,
     digest_weights,
@@ -203,7 +204,7 @@ def require_builtin_scheme(scheme: Scheme, where: str, *, like: Scheme | None = 
 def update_record(target: Path, record: TrainingRecord) -> None:
     """Give a model folder another record, whole or not at all; a card that somebody has written in stays as it is."""
     with atomic_folder(target) as aside:
-        read_consistently(target, lambda: shutil.copytree(target, aside, dirs_exist_ok=True))
+        read_consistently(target, lambda: _copy(target, aside))
         old = read_config(aside)
         new = old.model_copy(update={"record": record})
         write_json(aside / CONFIG, new.model_dump(mode="json"))
@@ -214,6 +215,13 @@ def update_record(target: Path, record: TrainingRecord) -> None:
             same = old.record.settings.get("promise") == record.settings.get("promise")
             text = model_card(new.model_dump(mode="json"), void_promise=void and same)
             card.write_text(text, encoding="utf-8")
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Make the folder a copy, whatever an attempt before this one has left in it."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(source, folder, dirs_exist_ok=True)
 
 
 def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -286,7 +294,8 @@ def _load(directory: Path) -> tuple[TaggerModel, FolderConfig, Scheme]:
         with torch.device("meta"), building_at_most(header, str(directory)):
             outline = build()
         check_header(directory / WEIGHTS, header, outline)
-        model = build()
+        with NoInitialValues():
+            model = build()
     weights = read_weights(directory / WEIGHTS)
     _check_digests(directory, config.digests, {**_encoder_digests(files), WEIGHTS: digest_weights(weights)})
     try:

@@ -37,6 +37,7 @@ _PREFIX_LAST = re.compile(rf"(?P<type>.+?)[{_SEPARATORS}]+(?P<prefix>[BIESLUMW])
 _PREFIX_JOINED = re.compile(r"(?P<prefix>[BIESLUMW])(?P<type>\w.*)", re.DOTALL)
 """`BPER`."""
 _NAMELESS = re.compile(r"(?:LABEL|CLASS|TAG)[_ -]?\d+", re.IGNORECASE)
+BIO_NOTE = "B and I taken for BIO; say scheme='IOB1' if B- stands only between neighbours of one type"
 _SCHEMES = (
     (frozenset("BIES"), "BIOES"),
     (frozenset("BILU"), "BILOU"),
@@ -45,8 +46,6 @@ _SCHEMES = (
 )
 """Five-letter schemes by the prefixes they have beside O; B, E and S alone mean the same in the first and the third."""
 _SINGLE = frozenset("SUW")
-_NAMES_ELSEWHERE = ("labels", "label_list", "label_names", "tags", "classes", "id2tag", "ner_tags", "id2labels")
-"""Keys of a configuration under which names have been found while `id2label` had none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +129,8 @@ def read_labels(labels: Labels, scheme: str | Scheme = AUTO, *, columns: int | N
     parsed, notes = _parse(words)
     chosen = _scheme_of(parsed, notes) if scheme == AUTO else Scheme.get(scheme)
     tags = _tags(parsed, chosen)
-    if not tags:
-        raise ConstraintError("no label is a tag: give labels= with a name such as O or B-PER for each column")
+    if not tags or (fillers and {each.prefix for each in parsed} == {"O"}):
+        raise ConstraintError("no label is an entity's: give labels= with a name such as O or B-PER for each column")
     beyond = dict.fromkeys(range(len(named), size), "more scores than labels")
     readings = [
         LabelReading(column, named[column] if column < len(named) else None, tags.get(column), reason)
@@ -158,28 +157,6 @@ def read_labels(labels: Labels, scheme: str | Scheme = AUTO, *, columns: int | N
                 )
             readings[column] = replace(readings[column], tag=None, reason=f"no legal path of {chosen.name} can use it")
         return replace(rules, report=LabelReport(chosen.name, tuple(readings), tuple(notes)))
-
-
-def labels_of_config(config: Mapping[str, Any]) -> Labels:
-    """The labels of a Hugging Face configuration; names are looked for elsewhere in it where `id2label` has none."""
-    given = config.get("id2label") or {}
-    if not isinstance(given, Mapping | list | tuple):
-        raise ConstraintError(f"id2label is a table from column to label, got {type(given).__name__}; give labels=")
-    labels: Labels = given
-    names = list(labels.values()) if isinstance(labels, Mapping) else list(labels)
-    if names and not (all(isinstance(name, str) for name in names) and _nameless(names)):
-        return labels
-    numbers = config.get("label2id")
-    candidates: list[Any] = [config.get(key) for key in _NAMES_ELSEWHERE]
-    if isinstance(numbers, Mapping) and all(isinstance(number, int) for number in numbers.values()):
-        candidates.insert(0, {number: name for name, number in numbers.items()})
-    for found in candidates:
-        own = list(found.values()) if isinstance(found, Mapping) else found
-        if not isinstance(own, list) or len(own) != max(1, len(names)) or not all(isinstance(n, str) for n in own):
-            continue
-        if not _nameless(own):
-            return found  # type: ignore[no-any-return]
-    return labels
 
 
 def _by_column(labels: Labels) -> list[str]:
@@ -220,7 +197,7 @@ def _require_names(words: Mapping[int, str]) -> None:
             raise ConstraintError(
                 f"label {label!r} names columns {first} and {column}; give labels= with a name for each"
             )
-    nameless = _nameless(list(columns))
+    nameless = nameless_labels(list(columns))
     if nameless:
         which = f"label {nameless[0]} says" if len(nameless) == 1 else f"labels {nameless[0]} to {nameless[-1]} say"
         raise ConstraintError(
@@ -229,7 +206,7 @@ def _require_names(words: Mapping[int, str]) -> None:
         )
 
 
-def _nameless(labels: Sequence[str]) -> list[str]:
+def nameless_labels(labels: Sequence[str]) -> list[str]:
     """Labels that are numbers of columns."""
     if all(label.isdecimal() for label in labels):
         return list(labels)
@@ -319,17 +296,19 @@ def _parse_bare(inner: Mapping[int, str], layouts: Sequence[Mapping[int, Any]], 
 def _parse_joined(inner: Mapping[int, str]) -> list[_ColumnLabel]:
     """Labels such as `BPER` and `IPER`; none if they are types."""
     matches = {column: match for column, label in inner.items() if (match := _PREFIX_JOINED.fullmatch(label))}
-    kinds = {prefix: {m["type"] for m in matches.values() if m["prefix"] == prefix} for prefix in "BI"}
-    both = kinds["B"] & kinds["I"]
-    if not both:
-        return []
-    if len(matches) < len(inner) or kinds["B"] != {match["type"] for match in matches.values()}:
-        kind = min(both)
-        raise ConstraintError(
-            f"labels 'B{kind}' and 'I{kind}' look like B- and I-, but not all labels have such a letter: write them "
-            f"'B-{kind}' and 'I-{kind}' in labels=, and the others as they are meant"
-        )
-    return [_ColumnLabel(c, inner[c], match["prefix"], match["type"]) for c, match in matches.items()]
+    types = {match["type"] for match in matches.values()}
+    begun = {match["type"] for match in matches.values() if match["prefix"] == "B"}
+    if len(matches) == len(inner) > len(types) and types == begun:
+        return [_ColumnLabel(c, inner[c], match["prefix"], match["type"]) for c, match in matches.items()]
+    names = {label.strip("[](){}<>").upper(): label for label in inner.values()}
+    for name, label in names.items():
+        for letter, other in ((name[:1], f"I{name[1:]}"), (name[-1:], f"{name[:-1]}I")):
+            if letter == "B" and other in names:
+                raise ConstraintError(
+                    f"labels {label!r} and {names[other]!r} look like B- and I- of one type: write them so in labels=, "
+                    "such as 'B-PER' and 'I-PER', or as 'I-' and their name if they are two types"
+                )
+    return []
 
 
 def _require_one_case(parsed: Sequence[_ColumnLabel]) -> None:
@@ -371,7 +350,7 @@ def _bio_or_iob1(by_type: Mapping[str, set[str]], notes: list[str]) -> Scheme:
         return Scheme.get("IOB1")
     single = [kind for kind, own in by_type.items() if own == {"B"}]
     if len(single) < len(by_type):
-        notes.append("B and I taken for BIO; say scheme='IOB1' if B- stands only between neighbours of one type")
+        notes.append(BIO_NOTE)
     if single:
         notes.append(f"no I- for {', '.join(kind or 'B' for kind in single)}: each entity is one word")
     return Scheme.get("BIO")

@@ -17,14 +17,15 @@ from maskedcrf.crf import reference
 from maskedcrf.crf.cpu import packed, paths, segments, sums
 from maskedcrf.crf.reference import PAD, Paths
 from maskedcrf.crf.row_threads import run, run_on_rows, share_out
+from maskedcrf.crf.scores import LatticeScores
 
 _NO_TAGS, _NO_WEIGHTS = np.zeros((0, 0), np.int64), np.zeros(0)
 _NO_SINGLE, _NO_DOUBLE = np.zeros((0, 0, 0), np.float32), np.zeros((0, 0, 0))
 _TOO_LARGE_TO_SUBTRACT = 50  # expected score of a position, whose share may be wrong in the tenth place
 
 
-def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-    """(B,): log Z - score of `tags`, or log Z without; and what `backward` needs."""
+def loss(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+    """(B,): log Z - score of `tags`, or log Z without; and what `loss_backward` needs."""
     saved, none = empty_saved(emissions), emissions.new_empty((0, 0, 0))
     losses, lattice = torch.empty(len(emissions), dtype=torch.float64), _arrays(emissions, mask, *parameters)
     _sum_paths(lattice, tags, _NO_WEIGHTS, losses.numpy(), none, saved.numpy(), down=False)
@@ -32,12 +33,12 @@ def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: T
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
-    """A tensor with room for the masses that `forward` saves."""
+    """A tensor with room for the masses that `loss` saves."""
     rows, length, size = emissions.shape
     return emissions.new_empty((2, rows * length, _width(size)), dtype=torch.float64)
 
 
-def backward(
+def loss_backward(
     upstream: Tensor, saved: Tensor, emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
@@ -48,21 +49,20 @@ def backward(
 
 
 def loss_and_gradients(
-    emissions: Tensor, tags: Tensor | None, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor,
-    excluded: tuple[Tensor, Tensor, Tensor] | None, *, mean: bool, flag: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Callable[[Tensor], list[Tensor]]]:  # fmt: skip
+    scores: LatticeScores, tags: Tensor | None, *, mean: bool, flag: Tensor | None = None
+) -> tuple[Tensor, Tensor, Callable[[Tensor], list[Tensor]]]:
     """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
     The gradients are computed here; the function multiplies them in place, so it may be called once. The `flag` is for
     devices that compute later.
     """
-    parameters = [transitions, start, end]
-    for n, out in enumerate(excluded or ()):
-        parameters[n] = parameters[n].masked_fill(out, -torch.inf)
-    losses, d_emissions, rows = np.empty(len(mask)), emissions.new_empty(emissions.shape), len(mask)
-    weights = _array(emissions.new_full((rows,), 1 / max(1, rows) if mean else 1.0).double())
+    emissions, mask, *parameters = scores.exclude()
+    rows, d_emissions = len(mask), emissions.new_empty(emissions.shape)
+    # Rounded as autograd would round it, so that gradients are the same to the bit whatever computes the mean.
+    weights = np.full(rows, 1 / max(1, rows) if mean else 1.0, d_emissions.numpy().dtype).astype(np.float64)
+    losses = np.empty(rows)
     found = _sum_paths(_arrays(emissions, mask, *parameters), tags, weights, losses, d_emissions)
-    gradients = [d_emissions, *_split(found, transitions, start, end)]
+    gradients = [d_emissions, *_split(found, *parameters)]
 
     def finish(upstream: Tensor) -> list[Tensor]:
         if (factor := upstream.item()) != 1.0:
@@ -169,8 +169,9 @@ def _sum_paths(
 
 def _split(found: Any, transitions: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients by transitions, start and end out of one array, in the types of those."""
-    whole = torch.from_numpy(found)
-    return whole[:-2].to(transitions.dtype), whole[-2].to(start.dtype), whole[-1].to(end.dtype)
+    lines = zip((found[:-2], found[-2], found[-1]), (transitions, start, end), strict=True)
+    d_transitions, d_start, d_end = (torch.from_numpy(part).to(scores.dtype) for part, scores in lines)
+    return d_transitions, d_start, d_end
 
 
 def _array(tensor: Tensor) -> Any:
@@ -185,7 +186,7 @@ def _either(tensor: Tensor) -> tuple[Any, Any]:
 
 def _arrays(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> tuple[Any, ...]:
     """The lattice that every kernel takes; parameters in double."""
-    return _either(emissions), _array(mask), *[_array(one.detach().double()) for one in parameters]
+    return _either(emissions), _array(mask), *[_array(one.double()) for one in parameters]
 
 
 def _width(size: int) -> int:

@@ -38,8 +38,8 @@ def _climb(emissions: Any, packed: Packed, steps: Any, start: Any, scores: Any, 
                 at = begins[t - 1] + n
                 a, b, c, d = scores[at, i], scores[at, i + 1], scores[at, i + 2], scores[at, i + 3]
                 for j in range(steps.shape[1]):
-                    low = max(best[n, j] if i else -np.inf, a + steps[i, j], b + steps[i + 1, j])
-                    best[n, j] = max(low, c + steps[i + 2, j], d + steps[i + 3, j])
+                    low, high = max(a + steps[i, j], b + steps[i + 1, j]), max(c + steps[i + 2, j], d + steps[i + 3, j])
+                    best[n, j] = max(best[n, j] if i else -np.inf, max(low, high))
         for n in range(running):
             at, row, place, bad = begins[t] + n, rows[n], places[begins[t] + n], 0
             for j in range(scores.shape[1]):
@@ -65,7 +65,8 @@ def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
     """Fill in tags (B, T) and scores (B,) of the best paths of a share of the rows; see `sums`."""
     emissions, mask, transitions, start, end = lattice
     chunk, first, stride = share
-    size, into, spoilt, known = start.size, _steps_back(transitions, end), np.empty(chunk, np.bool_), True
+    size, into, known = start.size, _steps_back(transitions, end), True
+    spoilt, following = np.empty(chunk, np.bool_), np.empty(chunk, np.int64)
     width = (size + VECTOR - 1) // VECTOR * VECTOR
     steps = np.empty((width, width))
     for i in range(width):
@@ -75,15 +76,16 @@ def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
         known &= not (i < size and (math.isnan(start[i]) or math.isnan(end[i])))
     for begin in range(first * chunk, len(mask), stride * chunk):
         packed = pack(mask, begin, min(begin + chunk, len(mask)))
-        rows, counts, begins, places = packed
+        rows, _, begins, places = packed
         scores = np.empty((places.size, width))
         _climb(emissions, packed, steps, start, scores, spoilt)
         for n in range(rows.size):
-            best_scores[rows[n]], tag = 0.0, size
-            for t in range(counts[n] - 1, -1, -1):
-                at, after = begins[t] + n, tag
+            following[n], best_scores[rows[n]] = size, 0.0
+        for t in range(begins.size - 2, -1, -1):
+            for n in range(begins[t + 1] - begins[t]):  # the processor works on several rows side by side
+                at, after = begins[t] + n, following[n]
                 tag = _best(scores, at, into, after)
-                tags[rows[n], places[at]] = tag
+                tags[rows[n], places[at]] = following[n] = tag
                 if after == size:
                     best_scores[rows[n]] = scores[at, tag] + end[tag] if known and not spoilt[n] else np.nan
 

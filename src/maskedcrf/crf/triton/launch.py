@@ -19,7 +19,7 @@ from maskedcrf.crf.matmul import nbest as nbest
 from maskedcrf.crf.matmul import sample as sample
 from maskedcrf.crf.matmul import span_probability as span_probability
 from maskedcrf.crf.reference import PAD, Paths
-from maskedcrf.crf.scores import ExcludedSteps, widest_dtype
+from maskedcrf.crf.scores import ExcludedSteps, LatticeScores, widest_dtype
 from maskedcrf.crf.triton import gradient_kernels, path_kernels, scan_kernels, wide_scan_kernels
 
 RESIDENT = 64
@@ -50,8 +50,8 @@ class Gradients(NamedTuple):
     end: Tensor
 
 
-def forward(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
-    """(B,): log Z less the score of `tags`, or log Z without them; and what `backward` needs to be given."""
+def loss(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+    """(B,): log Z less the score of `tags`, or log Z without them; and what `loss_backward` needs to be given."""
     losses, saved = emissions.new_empty(len(emissions)), empty_saved(emissions)
     if len(emissions):
         _scan(_given(emissions, tags, mask, parameters), losses, saved, _after(saved, emissions))
@@ -92,7 +92,7 @@ def _aligned(*tensors: Tensor) -> bool:
 
 
 def empty_saved(emissions: Tensor) -> Tensor:
-    """A tensor like the one that `forward` saves: what `scan_kernels.regions` says, and the backward scan's masses."""
+    """A tensor like the one that `loss` saves: what `scan_kernels.regions` says, and the backward scan's masses."""
     return emissions.new_empty(_regions_size(emissions) + _masses_size(emissions), dtype=torch.float64)
 
 
@@ -129,7 +129,7 @@ def _scan(given: Given, losses: Tensor, saved: Tensor, after: Tensor) -> None:
     _launch(wide_scan_kernels.scan_wide, (rows, 2, 1), given.kind, tensors, (rows, length), width // 32, constants)
 
 
-def backward(
+def loss_backward(
     upstream: Tensor, saved: Tensor, emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tensor
 ) -> Gradients:
     """The gradients of (upstream * losses).sum(), exactly zero where a score is -inf."""
@@ -145,29 +145,21 @@ def backward(
 
 
 def loss_and_gradients(
-    emissions: Tensor,
-    tags: Tensor | None,
-    mask: Tensor,
-    transitions: Tensor,
-    start: Tensor,
-    end: Tensor,
-    excluded: ExcludedSteps | None,
-    *,
-    mean: bool,
-    flag: Tensor | None = None,
+    scores: LatticeScores, tags: Tensor, *, mean: bool, flag: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], Gradients]]:
     """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
     All but the last launch is done here. The emissions' gradient overwrites the backward scan's masses, so the function
     may be called once. The sum or mean is also written to `flag`, a float64 that may lie in the host's memory.
     """
+    emissions, mask, *parameters, excluded = scores
     losses, reduced = emissions.new_empty(len(emissions)), emissions.new_empty(())
-    gradients = Gradients(*map(_contiguous_like, (emissions, transitions, start, end)))
+    gradients = Gradients(*map(_contiguous_like, (emissions, *parameters)))
     if len(emissions) == 0:
         if flag is not None:
             flag.zero_()
         return reduced.fill_(torch.nan if mean else 0.0), losses, lambda _: Gradients(*map(torch.zero_, gradients))
-    given = _given(emissions, tags, mask, (transitions, start, end), excluded)
+    given = _given(emissions, tags, mask, parameters, excluded)
     saved = emissions.new_empty(_regions_size(emissions), dtype=torch.float64)
     after = gradients.emissions
     _scan(given, losses, saved, after)
@@ -187,7 +179,7 @@ def _contiguous_like(tensor: Tensor) -> Tensor:
 
 def marginals(emissions: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
     """(B, T, D): P(tag j at position t); zero where not labelled."""
-    losses, saved = forward(emissions, None, mask, *parameters)
+    losses, saved = loss(emissions, None, mask, *parameters)
     shares = _contiguous_like(emissions)
     if len(emissions):
         given = _given(emissions, None, mask, parameters)

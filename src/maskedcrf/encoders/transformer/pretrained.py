@@ -33,7 +33,7 @@ _SIZES = {
 """Above these a config is no model but an attack on memory: ending of the key, most."""
 _NOT_NEEDED = frozenset(("num_labels", "id2label", "label2id", "chunk_size_feed_forward"))
 _NOT_NEEDED |= {"output_attentions", "output_hidden_states", "return_dict"}
-"""Keys that an encoder does without: transformers makes tables as large as they say, or reads them with every text."""
+"""Keys that an encoder does without: tables as large as they say, other forms of its output, parts of a computation."""
 _VOCABULARIES = ("tokenizer.json", "vocab.*", "*.model", "*vocabulary*")
 """Files one of which a folder's tokenizer is made of; without any, transformers makes up an empty one."""
 _ATTEND_TO_ALL = frozenset(("albert", "bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta"))
@@ -81,6 +81,10 @@ def raw_config(name: str) -> dict[str, Any]:
 def load_weights(name: str, config: Any, *, kind: str = "AutoModel", **options: Any) -> tuple[Any, dict[str, Any]]:
     """The model of this config from safetensors, in float32, and what transformers says of its weights."""
     transformers = _transformers()
+    if (Path(name) / "adapter_config.json").is_file():
+        raise DataError(
+            f"{name}: adapter_config.json asks for weights of another model; merge it in and save the whole"
+        )
     with one_line_errors(name), silence_transformers(transformers):
         model, info = getattr(transformers, kind).from_pretrained(
             name,
@@ -100,7 +104,7 @@ def load_tokenizer(name: str, model: Any) -> tuple[Any, SpecialTokens, int, int]
     if Path(name).is_dir() and not any(any(Path(name).glob(pattern)) for pattern in _VOCABULARIES):
         raise DataError(f"{name}: cannot be loaded: no tokenizer.json; save the model's tokenizer beside it")
     with one_line_errors(name), silence_transformers(transformers):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, config=model.config, trust_remote_code=False)
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(f"{name}: {type(tokenizer).__name__} is a slow tokenizer; give a model with a tokenizer.json")
     pad = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
@@ -132,11 +136,30 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
 
     kind = raw.get("model_type")
     if "auto_map" in raw:
-        raise DataError(f"{where}:1: the model brings its own code (auto_map), which is never run")
+        raise DataError(f"{where}:1: the model brings its own code (auto_map), which is never run; give one without")
     if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
         raise DataError(f"{where}:1: unknown model type {kind!r:.60}; transformers must know it without foreign code")
     if raw.get("is_encoder_decoder") or "quantization_config" in raw:
         raise DataError(f"{where}:1: a plain encoder is needed, neither encoder-decoder nor quantised")
+    _refuse_sizes(raw, where)
+    config = CONFIG_MAPPING[kind].from_dict(
+        {k: v for k, v in _without_private_keys(raw).items() if k not in _NOT_NEEDED}
+    )
+    _require_full_attention(config, where)
+    return config
+
+
+def _require_full_attention(config: Any, where: str) -> None:
+    """Refuse BigBird's sparse attention, which it leaves for good once it has read a short text."""
+    if getattr(config, "attention_type", None) == "block_sparse":
+        raise DataError(
+            f"{where}:1: attention_type block_sparse scores a text by how long the ones before it were; write "
+            "original_full in config.json"
+        )
+
+
+def _refuse_sizes(raw: dict[str, Any], where: str) -> None:
+    """Numbers that no model has: too large, below none, or no numbers at all."""
     for key, value in raw.items():
         most = next((most for ending, most in _SIZES.items() if key.endswith(ending)), None)
         if most is not None and isinstance(value, int | float) and value > most:
@@ -145,7 +168,12 @@ def checked_config(raw: dict[str, Any], where: str) -> Any:
             raise DataError(f"{where}:1: {key} is {value}, less than none")
         if isinstance(value, float) and not math.isfinite(value):
             raise DataError(f"{where}:1: {key} is {value}, which is no number")
-    return CONFIG_MAPPING[kind].from_dict({k: v for k, v in _without_private_keys(raw).items() if k not in _NOT_NEEDED})
+
+
+def is_whole_model(model: Any) -> bool:
+    """Whether its config alone builds it again, as loading a saved tagger does."""
+    built = _transformers().MODEL_MAPPING[type(model.config)]
+    return type(model) in (built if isinstance(built, tuple) else (built,))
 
 
 def _without_private_keys(raw: Any) -> Any:
@@ -243,7 +271,8 @@ def check_weights(model: Any, missing: set[str], where: str) -> None:
     absent = sorted(key for key in missing if "pooler" not in key)
     if absent:
         raise DataError(
-            f"{where}: {len(absent)} weights are missing, {absent[0]} first: not a checkpoint of this model"
+            f"{where}: {len(absent)} weights are missing or of another shape, {absent[0]} first: not a checkpoint of "
+            "this model; fetch it again"
         )
     broken = next((n for n, p in model.named_parameters() if not torch.isfinite(p).all()), None)
     if broken:
@@ -259,15 +288,17 @@ def _transformers() -> Any:
 
 
 @contextmanager
-def one_line_errors(where: str) -> Iterator[None]:
-    """Whatever transformers and tokenizers raise on a broken folder, said in one line."""
+def one_line_errors(where: str, remedy: str = "fetch it again, or save it anew with save_pretrained") -> Iterator[None]:
+    """Whatever transformers and tokenizers raise on a broken folder, said in one line with what to do about it."""
     try:
         yield
     except MaskedCRFError:
         raise
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{where}: cannot be loaded: {reason:.300}") from error
+        lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+        reason = " ".join(lines[: 2 if lines[0].endswith(":") else 1])
+        advice = f"; {remedy}" if Path(where).is_dir() else ""
+        raise DataError(f"{where}: cannot be loaded: {reason:.300}{advice}") from error
 
 
 @contextmanager
