@@ -94,8 +94,8 @@ def _climb(positions: Any, allowed: Any, rules: Any, spans: Any, worth: Any, tab
 @compiled
 def _last_alike(spans: Any, order: Any, number: int) -> int:
     """The place in the order of the longest segment that begins as this one and has its type."""
-    first, last = order[number], number
-    while last + 1 < len(order) and (spans[order[last + 1], 1::2] == spans[first, 1::2]).all():
+    start, kind, last = spans[order[number], 1], spans[order[number], 3], number
+    while last + 1 < len(order) and spans[order[last + 1], 1] == start and spans[order[last + 1], 3] == kind:
         last += 1
     return last
 
