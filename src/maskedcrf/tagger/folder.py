@@ -35,7 +35,6 @@ from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.weights import (
-    NoInitialValues,
     building_at_most,
     check_header,
     digest_weights,
@@ -294,8 +293,7 @@ def _load(directory: Path) -> tuple[TaggerModel, FolderConfig, Scheme]:
         with torch.device("meta"), building_at_most(header, str(directory)):
             outline = build()
         check_header(directory / WEIGHTS, header, outline)
-        with NoInitialValues():
-            model = build()
+        model = build()
     weights = read_weights(directory / WEIGHTS)
     _check_digests(directory, config.digests, {**_encoder_digests(files), WEIGHTS: digest_weights(weights)})
     try:

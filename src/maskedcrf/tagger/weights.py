@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
-from torch.overrides import TorchFunctionMode
 
 from maskedcrf.errors import ModelFolderError
 
@@ -32,19 +31,6 @@ _TYPES = {
     "BOOL": "Boolean",
 }
 """safetensors' names of the number types that weights may have, and what kind of numbers they are."""
-
-
-_DRAW = frozenset(("uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_"))
-"""Functions of torch, and of libraries in their place, that fill a tensor with random numbers."""
-
-
-class NoInitialValues(TorchFunctionMode):
-    """While this lasts new weights hold anything: those that are about to be read need no random numbers before."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Leave out the functions that draw."""
-        tensor = args[0] if args else (kwargs or {}).get("tensor")
-        return tensor if getattr(func, "__name__", "") in _DRAW else func(*args, **(kwargs or {}))
 
 
 class Entry(NamedTuple):
