@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
@@ -233,6 +234,15 @@ def write_file(model: Any, path: Path) -> None:
 
 _quieting = Lock()
 """The whole process is quiet: the second of two exports at once would leave it as the first had set it."""
+
+
+def _renew_lock() -> None:
+    global _quieting
+    _quieting = Lock()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_renew_lock)  # a thread that held it is not in the child
 
 
 @contextmanager
