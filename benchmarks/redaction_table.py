@@ -87,8 +87,8 @@ def _defaults(corpora: dict[str, Any]) -> str:
         promised = ", ".join(f"{row['alpha']:.0%}" for row in rows)
         parts.append(f"{missed} of the entities of {TITLES[name]}'s {unit}s")
     return (
-        f"Masked CRFs trained with the defaults keep it as well: promised {promised}, they miss "
-        f"{', '.join(parts[:-1])} and {parts[-1]}."
+        f"Masked CRFs trained with the defaults, but without characters, keep it as well: promised {promised}, they "
+        f"miss {' and '.join(parts)}."
     )
 
 
