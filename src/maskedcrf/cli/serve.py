@@ -24,9 +24,7 @@ def run(
     model: Annotated[str, typer.Argument(help="Model folder.")],
     host: Annotated[str, typer.Option(help="Address to listen on; the default is this machine alone.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", min=0, max=65535)] = 8000,
-    name: Annotated[
-        list[str] | None, typer.Option(help="Further host name that the server answers to; may be repeated.")
-    ] = None,
+    name: Annotated[list[str] | None, typer.Option(help="Further host name to answer to; may be repeated.")] = None,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     tokenizer: OwnTokenizer = None,
     sentences: OwnSplitter = None,
@@ -36,9 +34,7 @@ def run(
     queue: Annotated[int, typer.Option(help="Tokens that may wait for the model; beyond them, 503.", min=1)] = 64_000,
     patterns: Patterns = None,
     dictionary: Dictionary = None,
-    collect: Annotated[
-        Path | None, typer.Option(help="Gold file (JSON lines) that sentences corrected on the page are appended to.")
-    ] = None,
+    collect: Annotated[Path | None, typer.Option(help="JSON lines file that corrected sentences are added to.")] = None,
     log: Annotated[bool, typer.Option("--log", help="Log each request on standard error, never its text.")] = False,
 ) -> None:
     """Serve a model over HTTP, with a page that shows its lattice: open the address it prints.
