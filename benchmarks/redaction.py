@@ -6,11 +6,11 @@ CRF and a softmax over the same kind of encoder are set beside the best path of 
 
     python -m benchmarks.redaction --corpora DIR --models DIR            # splits; a few minutes on two cores
     python -m benchmarks.redaction --corpora DIR --models DIR --shifts --speed     # and what redacting costs
-    python -m benchmarks.redaction --corpora DIR --models OTHER --trained defaults-words --only conll2003 weibo
+    python -m benchmarks.redaction --corpora DIR --models OTHER --trained defaults
 
 `--models` holds CORPUS/mcrf and CORPUS/softmax: the trial's LSTM taggers of seed 1, transitions at a rate of 0.01 (of
-CoNLL2003 they have seen 2,000 sentences), or with `--trained defaults-words` those with the defaults but without
-characters, on the same sentences; what is missing is trained. Writes benchmarks/results/redaction.json;
+CoNLL2003 they have seen 2,000 sentences), or with `--trained defaults` those a user gets who names no setting,
+on the same sentences; what is missing is trained. Writes benchmarks/results/redaction.json;
 `python -m benchmarks.redaction_table` writes the guide's figures.
 """
 
@@ -31,7 +31,7 @@ import torch
 from numpy.typing import NDArray
 
 from experiments.train import drawn
-from experiments.trainings import BARE_WORDS, Encoder, Head, Training
+from experiments.trainings import BARE, Encoder, Head, Training
 from experiments.trainings import CORPORA as SIZES
 from maskedcrf import __version__
 from maskedcrf.data.corpora import Corpus, load
@@ -291,7 +291,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="promised miss rates on real corpora")
     parser.add_argument("--corpora", required=True)
     parser.add_argument("--models", required=True, type=Path)
-    parser.add_argument("--trained", choices=(TRIAL, BARE_WORDS), default=TRIAL, help="by which settings")
+    parser.add_argument("--trained", choices=(TRIAL, BARE), default=TRIAL, help="by which settings")
     parser.add_argument("--only", nargs="*", default=list(CORPORA))
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--speed", action="store_true")

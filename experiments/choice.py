@@ -36,6 +36,10 @@ class Chosen:
         """A number of the row by seed, such as `test`, `f1`."""
         return {seed: float(entry["rows"][self.row][part][name]) for seed, entry in self.entries.items()}
 
+    def mean(self, part: str, name: str) -> float:
+        """The number's mean over the seeds."""
+        return float(np.mean(list(self.values(part, name).values())))
+
     def counts(self) -> dict[int, np.ndarray]:
         """(N, 3) correct, predicted and gold segments of each test sentence, by seed."""
         return {

@@ -11,7 +11,7 @@ from experiments.claims import Evidence
 from experiments.statistics import Mean
 from experiments.table_format import Cell, Number, Table
 from experiments.tables import TITLES, mean_by_rate
-from experiments.trainings import BARE, BARE_WORDS, CORPORA, LAYER_DECAYS, LSTM, RATES
+from experiments.trainings import BARE, BARE_PRETRAINED, BARE_WORDS, BEST_DECAYS, CORPORA, LAYER_DECAYS, LSTM, PRETRAINED, RATES
 from maskedcrf.training.settings import Settings
 
 DEFAULTS = Settings().resolved(0)
@@ -28,7 +28,7 @@ ENOUGH = 0.5
 
 def default_tables(evidence: Evidence) -> Sequence[Table]:
     """One table a default; one whose trainings are missing is left out."""
-    made = (rate_table, patience_table, characters_table, decay_table, no_setting_table)
+    made = (rate_table, patience_table, characters_table, decay_table, no_setting_table, encoder_alone_table)
     return [table for table in (make(evidence) for make in made) if table.rows]
 
 
@@ -97,7 +97,7 @@ def stop(curve: Sequence[dict[str, Any]], patience: int) -> int:
 
 def characters_table(evidence: Evidence) -> Table:
     """MCRF with and without character features, on the same seeds."""
-    rows = _side_by_side(evidence, (WORDS, evidence.encoder))
+    rows = [row for corpus in CORPORA for row in _side_by_side(evidence, (WORDS, evidence.encoder), corpus)]
     note = f"`encoder.characters`: dev F1 of MCRF at `crf_rate` {RATE:g} (± half of the 95 % interval). "
     note += f"The default is {DEFAULTS.encoder.characters or 'none'}."
     return Table("default_characters", "characters", ("", "words", "words and characters", "n"), tuple(rows), note)
@@ -105,22 +105,25 @@ def characters_table(evidence: Evidence) -> Table:
 
 def decay_table(evidence: Evidence) -> Table:
     """MCRF on a pretrained encoder whose lower layers learn more and more slowly, on the same seeds."""
-    columns = ("", *(f"{decay:.2g}" for decay in LAYER_DECAYS.values()), "n")
-    note = f"`optim.layer_decay`: dev F1 of MCRF on UER, two layers, at `crf_rate` {RATE:g} (± half of the 95 % "
-    note += f"interval). The default is {DEFAULTS.optim.layer_decay:.2g}."
-    return Table("default_decay", "layer_decay", columns, tuple(_side_by_side(evidence, tuple(LAYER_DECAYS))), note)
-
-
-def _side_by_side(evidence: Evidence, encoders: Sequence[str]) -> list[tuple[Cell, ...]]:
-    """A row a corpus: dev F1 of MCRF on each encoder, over the seeds that all of them have."""
     rows: list[tuple[Cell, ...]] = []
-    for corpus in CORPORA:
-        found = [evidence.trial.rates(corpus, "mcrf", encoder).get(RATE, {}) for encoder in encoders]
-        seeds = sorted(set.intersection(*(set(each) for each in found)))
-        if seeds:
-            sides = [{seed: each[seed]["rows"]["MCRF-training"]["dev"]["f1"] for seed in seeds} for each in found]
-            rows.append((TITLES[corpus], *map(Mean.of, sides), len(seeds)))
-    return rows
+    for corpus, how in CORPORA.items():
+        own = BEST_DECAYS[how.pretrained]
+        encoders = [PRETRAINED if decay == own else encoder for decay, encoder in LAYER_DECAYS.items()]
+        rows += _side_by_side(evidence, encoders, corpus)
+    columns = ("", *(f"{decay:.2g}" for decay in LAYER_DECAYS), "n")
+    note = (
+        "`optim.layer_decay`: dev F1 of MCRF with a pretrained encoder (two layers on Weibo and Resume, six elsewhere) "
+    )
+    note += f"at `crf_rate` {RATE:g}. The default is {DEFAULTS.optim.layer_decay:.2g}."
+    return Table("default_decay", "layer_decay", columns, tuple(rows), note)
+
+
+def _side_by_side(evidence: Evidence, encoders: Sequence[str], corpus: str) -> list[tuple[Cell, ...]]:
+    """A corpus's row: dev F1 of MCRF on each encoder, over the seeds that all have which were trained at all."""
+    found = [evidence.trial.rates(corpus, "mcrf", encoder).get(RATE, {}) for encoder in encoders]
+    seeds = sorted(set.intersection(*(set(each) for each in found if each))) if sum(map(bool, found)) > 1 else []
+    sides = [{seed: each[seed]["rows"]["MCRF-training"]["dev"]["f1"] for seed in seeds if each} for each in found]
+    return [(TITLES[corpus], *(Mean.of(side) if side else None for side in sides), len(seeds))] if seeds else []
 
 
 def no_setting_table(evidence: Evidence) -> Table:
@@ -142,6 +145,35 @@ def no_setting_table(evidence: Evidence) -> Table:
     return Table("default_all", "no setting", columns, tuple(rows), note)
 
 
+def encoder_alone_table(evidence: Evidence) -> Table:
+    """A user who gives data and a pretrained encoder, beside the best rate of the trial, on the same seeds."""
+    rows: list[tuple[Cell, ...]] = []
+    for corpus in CORPORA:
+        sides = encoder_alone(evidence, corpus)
+        if sides:
+            default, best = map(Mean.of, sides)
+            rows.append((TITLES[corpus], default, best, Number(default.value - best.value, "+.1f"), len(sides[0])))
+    note = "Dev F1 of MCRF when data and a small pretrained encoder are given; and as in the trial at the best of its rates."
+    columns = ("", "no other setting", "best of the trial", "difference", "n")
+    return Table("default_encoder", "an encoder and no setting", columns, tuple(rows), note)
+
+
+def encoder_alone(evidence: Evidence, corpus: str) -> list[dict[int, float]]:
+    """Best dev F1 by seed with data and an encoder alone, and at the best rate of the trial; empty if nothing was run."""
+    made = evidence.trial.rates(corpus, "mcrf", BARE_PRETRAINED).get(DEFAULTS.optim.crf_rate, {})
+    seeds = sorted(set(made).intersection(evidence.trial.seeds(corpus, PRETRAINED)))
+    if not seeds:
+        return []
+    bare = {seed: max(_scores(made[seed]["epochs"])) for seed in seeds}
+    return [bare, _at_best_rate(evidence.of_encoder(PRETRAINED), corpus, seeds)]
+
+
+def _at_best_rate(evidence: Evidence, corpus: str, seeds: Sequence[int]) -> dict[int, float]:
+    by_rate = [evidence.trial.at_rate(corpus, "MCRF-training", rate, evidence.encoder) for rate in RATES]
+    tuned = [{seed: each.values("dev", "f1")[seed] for seed in seeds} for each in by_rate]
+    return max(tuned, key=_average)
+
+
 def no_setting(evidence: Evidence, corpus: str) -> list[dict[int, float]]:
     """Best dev F1 by seed without any setting, without characters either, and at the best rate of the trial.
 
@@ -153,9 +185,8 @@ def no_setting(evidence: Evidence, corpus: str) -> list[dict[int, float]]:
     if not seeds:
         return []
     bare = [{seed: _stopped(each[seed]["epochs"]) for seed in seeds if seed in each} for each in (made, words)]
-    by_rate = [evidence.trial.at_rate(corpus, "MCRF-training", rate, evidence.encoder) for rate in RATES]
-    tuned = [{seed: each.values("dev", "f1")[seed] for seed in seeds} for each in by_rate]
-    return [bare[0], bare[1] if bare[1].keys() == bare[0].keys() else {}, max(tuned, key=_average)]
+    tuned = _at_best_rate(evidence, corpus, seeds)
+    return [bare[0], bare[1] if bare[1].keys() == bare[0].keys() else {}, tuned]
 
 
 def _stopped(curve: Sequence[dict[str, Any]]) -> float:

@@ -22,8 +22,6 @@ from experiments.command import command, folder, parser_for
 from experiments.decoded import read_lines
 from experiments.defaults import default_sentence, default_tables
 from experiments.figures import example_lattice, write_figures
-from experiments.one_rate import FOLDER as OLDER
-from experiments.one_rate import OneRate
 from experiments.result_files import RESULTS, read_results
 from experiments.table_format import Table, as_csv, markdown
 from experiments.tables import all_tables, readme_table
@@ -38,10 +36,10 @@ SHARED = ("README.md", "docs/index.md", "docs/faq.md", "docs/guides/training.md"
 PLACE = re.compile(r"\{\{(\w+) ?([\w-]*)\}\}")
 
 
-def write_pages(evidence: Evidence, old: OneRate, root: Path) -> None:
+def write_pages(evidence: Evidence, root: Path) -> None:
     """Write everything below a root that has the repository's layout."""
     docs = root / "docs"
-    first, behind = all_tables(evidence, old)
+    first, behind = all_tables(evidence)
     defaults = default_tables(evidence)
     tables = {table.key: table for table in (*first, *behind, *defaults)}
     where = docs / "tables" / "paper"
@@ -111,13 +109,12 @@ def main(given: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = parser_for(__doc__)
     parser.add_argument("--results", type=folder, default=RESULTS, help="folder of the results files")
-    parser.add_argument("--older", type=folder, default=OLDER, help="folder of the results at one rate")
     parser.add_argument("--root", type=Path, default=ROOT, help="folder with docs/ and README.md, to be written in")
     options = parser.parse_args(given)
     results = Path(options.results)
     trial = Trial(read_results(results))
     evidence = Evidence(trial, decoded=read_lines(results), by_type=read_lines(results, BY_TYPE))
-    write_pages(evidence, OneRate(Path(options.older)), options.root)
+    write_pages(evidence, options.root)
     print(f"{options.root / 'docs' / 'paper.md'}: from {len(trial.entries)} trainings", file=sys.stderr)
     return 0
 

@@ -17,9 +17,9 @@ from experiments.claims import (
 )
 from experiments.decoded import decoding_sentence, ways_sentence
 from experiments.learning import learning_sentence
-from experiments.statistics import FEWEST_SEEDS, LEVEL, compare
+from experiments.statistics import FEWEST_SEEDS, LEVEL
 from experiments.table_format import joined, probability
-from experiments.tables import TITLES, mean_by_rate
+from experiments.tables import TITLES, mean_by_rate, variants_of
 from experiments.trainings import PRETRAINED, RATES
 
 NOTHING_YET = "No corpus of the trial is done yet."
@@ -30,19 +30,39 @@ def statement(evidence: Evidence) -> str:
     """What masking is worth: the one statement that README, guides and pages share."""
     if not evidence.corpora:
         return NOTHING_YET
-    gains = [each.difference for each in evidence.compare(LINKS[IN_TRAINING])]
-    softmax = [each.difference for each in evidence.compare(OURS["softmax-masked > softmax-retain"])]
-    plain, masked = (np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF])
+    sides = [evidence, *with_pretrained(evidence)]
+    also = " and, with a pretrained encoder, "
+    gains, lost, softmax = (also.join(map(say, sides)) for say in (_gain_in_training, _lost_at_worst, _softmax_gains))
+    pretrained = " and transformers of two or six layers" if len(sides) > 1 else ""
     return (
         f"The output of a masked CRF is legal by construction, and that {_price(evidence)}. "
         "With each CRF at its own best learning rate for the transition scores, masking the training as well as the "
-        f"decoding changes test F1 by {np.mean(gains):+z.1f} on average ({min(gains):+z.1f} to {max(gains):+z.1f} by "
-        f"corpus; {_significance(evidence, IN_TRAINING)}). At the worst of the rates tried ({RATES[0]:g} to "
-        f"{RATES[-1]:g}), a CRF trained with the mask loses {masked:.1f} F1 and a plain one {plain:.1f} (difference "
-        f"{_significance(evidence, WRONG_RATE)}). Masked decoding alone, with no new training, changes the F1 of a "
-        f"softmax tagger by {min(softmax):+z.1f} to {max(softmax):+z.1f}. (LSTM without pretrained weights, "
-        f"{_corpora(evidence)}.)"
+        f"decoding changes test F1 by {gains}. At the worst of the rates tried ({RATES[0]:g} to {RATES[-1]:g}), a CRF "
+        f"trained with the mask loses {lost}. Masked decoding alone, with no new training, changes the F1 of a softmax "
+        f"tagger by {softmax}. (LSTM without pretrained weights{pretrained}, {_corpora(evidence)}.)"
     )
+
+
+def with_pretrained(evidence: Evidence) -> list[Evidence]:
+    """The evidence of the small pretrained encoders; nothing unless they have all corpora of the headline."""
+    found = evidence.of_encoder(PRETRAINED)
+    return [found] if found.corpora == evidence.corpora else []
+
+
+def _gain_in_training(evidence: Evidence) -> str:
+    gains = [each.difference for each in evidence.compare(LINKS[IN_TRAINING])]
+    span = f"{min(gains):+z.1f} to {max(gains):+z.1f} by corpus"
+    return f"{np.mean(gains):+z.1f} on average ({span}; {_significance(evidence, IN_TRAINING)})"
+
+
+def _lost_at_worst(evidence: Evidence) -> str:
+    plain, masked = (np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF])
+    return f"{masked:.1f} F1 where a plain one loses {plain:.1f} ({_significance(evidence, WRONG_RATE)})"
+
+
+def _softmax_gains(evidence: Evidence) -> str:
+    gains = [each.difference for each in evidence.compare(OURS["softmax-masked > softmax-retain"])]
+    return f"{min(gains):+z.1f} to {max(gains):+z.1f}"
 
 
 def _price(evidence: Evidence) -> str:
@@ -111,8 +131,8 @@ def advice(evidence: Evidence) -> str:
     """Why to use the mask, and whether to count on it in training for F1."""
     if not evidence.corpora:
         return NOTHING_YET
-    steady = _claim(evidence, WRONG_RATE).verdict == "holds"
-    settings = "because it leaves one setting less to tune, " if steady else ""
+    steady = all(_claim(each, WRONG_RATE).verdict == "holds" for each in with_pretrained(evidence) or [evidence])
+    settings = "because with a pretrained encoder the learning rate of the transitions then hardly matters, " if steady else ""
     counting = {
         "holds": "It also raises the F1 of a CRF that was tuned.",
         "not everywhere": "It also raises the F1 of a tuned CRF, but not on every corpus: compare on dev.",
@@ -127,35 +147,27 @@ def advice(evidence: Evidence) -> str:
 
 
 def pretrained(evidence: Evidence) -> str:
-    """What the trial with a pretrained encoder found."""
-    trial = evidence.trial
-    lines = [_pretrained_on(evidence.of_encoder(PRETRAINED), corpus) for corpus in trial.corpora(PRETRAINED)]
-    return " ".join(lines) or "No training with a pretrained encoder is complete yet."
-
-
-def _pretrained_on(evidence: Evidence, corpus: str) -> str:
-    trial = evidence.trial
-    pairs = LINKS[IN_TRAINING], OURS["softmax-masked > softmax-retain"]
-    found = [compare(*trial.choose_rows(corpus, pair, PRETRAINED)) for pair in pairs]
-    at = [trial.at_rate(corpus, "CRF-retain", rate, PRETRAINED).values("test", "illegal") for rate in RATES]
-    illegal = ", ".join(f"{np.mean([*each.values()]):.1f} % at {rate:g}" for rate, each in zip(RATES, at, strict=True))
-    gain, masked = (f"{each.difference:+z.1f} (95 % interval {each.low:+z.1f} to {each.high:+z.1f})" for each in found)
-    lost = [float(np.mean(wrong_rate_costs(evidence, corpus, row))) for row in ("MCRF-training", "CRF-retain")]
-    few = ", too few for a verdict" if found[0].seeds < FEWEST_SEEDS else ""
+    """What the trial with pretrained encoders found."""
+    found = evidence.of_encoder(PRETRAINED)
+    if not found.corpora:
+        return "Too few trainings with a pretrained encoder are complete for a verdict."
+    shares = joined([f"{share:.1f} % at {rate:g}" for rate, share in illegal_shares(found)])
+    variants = [f"{label} {_gain_in_training(each)}" for each, label in variants_of(evidence) if each.corpora]
+    more = f" Elsewhere it changes F1 by: {'; '.join(variants)}." if variants else ""
     return (
-        f"On {TITLES[corpus]}, masking the training as well as the decoding changes test F1 by {gain}, each row at its "
-        f"own best rate. The worst rate costs MCRF-training {lost[0]:.1f} F1 against the best, and the plain CRF "
-        f"{lost[1]:.1f}; of the latter's segments {illegal} are illegal. Masked decoding alone changes the softmax "
-        f"tagger's F1 by {masked}. {_count(found[0].seeds, 'seed', 'seeds')}{few}."
+        f"Masking the training as well as the decoding changes test F1 by {_gain_in_training(found)}. At the worst "
+        f"rate MCRF-training loses {_lost_at_worst(found)}, of whose segments {shares} are illegal. Masked decoding "
+        f"alone changes the F1 of the softmax by {_softmax_gains(found)}.{more}"
     )
 
 
-def rerun(evidence: Evidence) -> str:
-    """Which of the transformers of the older results were run again at other rates."""
-    names = [TITLES[corpus] for corpus in evidence.trial.corpora(PRETRAINED)]
-    return (
-        f"of which only UER on {joined(names)} was run again at other rates" if names else "not yet run at other rates"
-    )
+def illegal_shares(evidence: Evidence) -> list[tuple[float, float]]:
+    """Illegal segments of the plain CRF in percent at each rate, mean over the corpora."""
+    shares = [
+        [evidence.trial.at_rate(corpus, "CRF-retain", rate, evidence.encoder).mean("test", "illegal") for rate in RATES]
+        for corpus in evidence.corpora
+    ]
+    return list(zip(RATES, np.mean(shares, axis=0).tolist(), strict=True))
 
 
 def rates_chosen(evidence: Evidence) -> str:
@@ -196,14 +208,7 @@ def rate_finding(evidence: Evidence) -> str:
     """What the rate does to illegal segments and to each row."""
     if not evidence.corpora:
         return NOTHING_YET
-    illegal = [
-        np.mean([np.mean([*trial.values("test", "illegal").values()]) for trial in trials])
-        for trials in (
-            [evidence.trial.at_rate(corpus, "CRF-retain", rate, evidence.encoder) for corpus in evidence.corpora]
-            for rate in RATES
-        )
-    ]
-    listed = joined([f"{share:.1f} % at {rate:g}" for share, rate in zip(illegal, RATES, strict=True)])
+    listed = joined([f"{share:.1f} % at {rate:g}" for rate, share in illegal_shares(evidence)])
     cost = {row: np.mean([*cost_of_a_wrong_rate(evidence, row).values()]) for row in LINKS[OVER_CRF]}
     return (
         f"Of the plain CRF's segments, {listed} are illegal (mean over corpora with at least {FEWEST_SEEDS} seeds). "

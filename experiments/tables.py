@@ -1,8 +1,8 @@
-"""The tables of both pages: first those of the fair trial, then the older ones and the paper's own."""
+"""The tables of both pages: first those of the short page, then those of the page behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,16 +10,14 @@ from experiments.choice import Chosen
 from experiments.claims import LINKS, OURS, Evidence, all_claims, seeds_each
 from experiments.decoded import decoding_table, thresholds_table
 from experiments.learning import learning, learning_by_corpus
-from experiments.one_rate import GROUPS, OneRate
 from experiments.statistics import Mean, holm, over_corpora
 from experiments.table_format import Cell, Number, Probability, Table, markdown
-from experiments.trainings import CORPORA, CRF_ROWS, PRETRAINED, RATES, ROWS
+from experiments.trainings import BASE, BIOES, CORPORA, CRF_ROWS, PRETRAINED, RATES, ROWS, TENTH
 from maskedcrf.data.corpora import CORPORA as KNOWN
 
-OLD = "crf_rate 1e-3 for all heads"
-LINKED = ("CRF-retain", "MCRF-decoding")
-"""What MCRF-training is compared with at one rate."""
-TITLES = {name: corpus.title for name, corpus in CORPORA.items()} | {"msra": "MSRA"}
+VARIANTS = {BIOES: "BIOES", TENTH: "a tenth of train", BASE: "MPNet, twelve layers"}
+"""What else a pretrained encoder was trained with."""
+TITLES = {name: corpus.title for name, corpus in CORPORA.items()}
 
 
 def best_rates(evidence: Evidence) -> Table:
@@ -44,6 +42,18 @@ def _at(chosen: Chosen) -> str:
     return f"{mean.value:.1f}{spread}" + (f" ({chosen.rate:g})" if chosen.rate is not None else "")
 
 
+def variants_of(evidence: Evidence) -> list[tuple[Evidence, str]]:
+    """Other tags, fewer sentences, a larger encoder: each on some corpora, and how it is called."""
+    return [(evidence.of_encoder(encoder), label) for encoder, label in VARIANTS.items()]
+
+
+def in_one(key: str, title: str, make: Callable[[Evidence], Table], evidence: Evidence) -> Table:
+    """A table of every variant in one, each line with the variant's name."""
+    made = [(make(each), label) for each, label in variants_of(evidence)]
+    rows = [(f"{row[0]}, {label}", *row[1:]) for table, label in made for row in table.rows]
+    return Table(key, title, made[0][0].columns, tuple(rows), made[0][0].note)
+
+
 def against_rate(evidence: Evidence) -> Table:
     """The four rows of CRF and MCRF at every rate of the grid, and what became of the transitions."""
     rows: list[tuple[Cell, ...]] = []
@@ -51,8 +61,8 @@ def against_rate(evidence: Evidence) -> Table:
         for rate in RATES:
             at = {row: evidence.trial.at_rate(corpus, row, rate, evidence.encoder) for row in CRF_ROWS}
             scores = [Mean.of(each.values("test", "f1")) for each in at.values()]
-            illegal = _mean(at["CRF-retain"], "test", "illegal")
-            sizes = [_mean(at[row], "transitions", "largest") for row in ("CRF-retain", "MCRF-training")]
+            illegal = at["CRF-retain"].mean("test", "illegal")
+            sizes = [at[row].mean("transitions", "largest") for row in ("CRF-retain", "MCRF-training")]
             seeds = len(at["CRF-retain"].entries)
             figures = [Number(each) for each in (illegal, *sizes)]
             rows.append((TITLES[corpus], f"{rate:g}", *scores, *figures, seeds))
@@ -62,14 +72,10 @@ def against_rate(evidence: Evidence) -> Table:
     return Table(evidence.key("against_rate"), "F1 against the rate", columns, tuple(rows), note)
 
 
-def _mean(chosen: Chosen, part: str, name: str) -> float:
-    return float(np.mean(list(chosen.values(part, name).values())))
-
-
 def mean_by_rate(evidence: Evidence, corpus: str, row: str, part: str = "test") -> list[float]:
     """Mean F1 of a row at each rate of the grid."""
     chosen = [evidence.trial.at_rate(corpus, row, rate, evidence.encoder) for rate in RATES]
-    return [_mean(each, part, "f1") for each in chosen]
+    return [each.mean(part, "f1") for each in chosen]
 
 
 def claims_table(evidence: Evidence) -> Table:
@@ -87,7 +93,13 @@ def claims_table(evidence: Evidence) -> Table:
         "there is no difference. Claims with > or ≥ are tested over sentences and over seeds, and the larger p counts; "
         "the others are tested over seeds alone. Paper: the mean over its corpora, and the range."
     )
-    return Table("claims", "The paper's claims again", ("claim", "verdict", "ours", "p (Holm)", "paper"), rows, note)
+    return Table(
+        evidence.key("claims"),
+        "The paper's claims again",
+        ("claim", "verdict", "ours", "p (Holm)", "paper"),
+        rows,
+        note,
+    )
 
 
 def pairs_by_corpus(evidence: Evidence) -> Table:
@@ -106,56 +118,6 @@ def pairs_by_corpus(evidence: Evidence) -> Table:
     note = "Points of test F1 [95 % interval over seeds and sentences], each row at its own best rate. p of a corpus: "
     note += "after Holm over the corpora of the pair; p of a mean: before the correction for the number of claims."
     return Table(evidence.key("pairs"), "Each comparison by corpus", ("pair", "", "gain", "p", "n"), tuple(rows), note)
-
-
-def older_summary(old: OneRate) -> Table:
-    """What the comparison at one rate showed, by kind of encoder."""
-    rows: list[tuple[Cell, ...]] = []
-    for title, settings in GROUPS.items():
-        there = [setting for setting in settings if setting in old.compared()]
-        if not there:
-            continue
-        pairs = [[old.compare(each, first, "MCRF-training") for each in there] for first in LINKED]
-        gains = [[found.difference for found in side] for side in pairs]
-        illegal = float(np.mean([old.illegal(setting) for setting in there]))
-        seeds = sorted({found.seeds for found in pairs[0]})
-        means = [Number(float(np.mean(each)), "+.2f") for each in gains]
-        spread = f"{min(gains[1]):+.2f} to {max(gains[1]):+.2f}"
-        rows.append(
-            (title, *means, spread, Number(illegal), len(there), "-".join(map(str, seeds[:: len(seeds) - 1 or 1])))
-        )
-    columns = (
-        "",
-        "MCRF-training over CRF-retain",
-        "over MCRF-decoding",
-        "by corpus",
-        "CRF illegal %",
-        "corpora",
-        "seeds",
-    )
-    note = "Test F1. No verdict here rests on these: the plain CRF's transitions could hardly move, and its epoch was "
-    note += "chosen by the score with illegal segments retained."
-    return Table("older", f"Older results: {OLD}", columns, tuple(rows), note)
-
-
-def older_settings(old: OneRate) -> Table:
-    """Every comparison at one rate."""
-    rows = tuple(
-        (
-            TITLES[setting.corpus],
-            setting.encoder,
-            setting.scheme + (f", {100 * setting.share:g} %" if setting.share < 1 else ""),
-            *(old.mean(setting, row) for row in ("CRF-retain", "CRF-discard", "MCRF-decoding", "MCRF-training")),
-            Number(old.illegal(setting)),
-            "{} / {}".format(*(len(old.values(setting, row)) for row in ("CRF-retain", "MCRF-training"))),
-        )
-        for setting in old.compared()
-    )
-    rows_of = ("CRF-retain", "CRF-discard", "MCRF-decoding", "MCRF-training")
-    columns = ("", "encoder", "scheme, share of train", *rows_of, "CRF illegal %", "n, CRF / MCRF")
-    return Table(
-        "older_settings", f"All older comparisons: {OLD}", columns, rows, "Test F1, mean ± half of the 95 % interval."
-    )
 
 
 def corpora_table(evidence: Evidence) -> Table:
@@ -184,21 +146,20 @@ def readme_table(evidence: Evidence) -> str:
     for corpus in evidence.corpora:
         chosen = evidence.trial.choose_rows(corpus, names, evidence.encoder)
         means = [Mean.of(each.values("test", "f1")) for each in chosen]
-        rows.append((TITLES[corpus], *means, Number(_mean(chosen[2], "test", "illegal")), means[0].seeds))
+        rows.append((TITLES[corpus], *means, Number(chosen[2].mean("test", "illegal")), means[0].seeds))
     columns = ("test F1, each at its best rate", *names, "illegal %, CRF-retain", "seeds")
     return markdown(Table("readme", "", columns, tuple(rows)))
 
 
-def all_tables(evidence: Evidence, old: OneRate) -> tuple[Sequence[Table], Sequence[Table]]:
+def all_tables(evidence: Evidence) -> tuple[Sequence[Table], Sequence[Table]]:
     """The tables of docs/paper.md, and those of the page behind it."""
     decoded, pretrained = evidence.decoded, evidence.of_encoder(PRETRAINED)
-    first = (best_rates, against_rate, learning, claims_table)
-    behind = (pairs_by_corpus, learning_by_corpus, corpora_table)
+    variants = in_one("best_rates_variants", "Other tags, fewer sentences, a larger encoder", best_rates, evidence)
+    first = [make(evidence) for make in (best_rates, against_rate, learning, claims_table)]
+    behind = [make(evidence) for make in (pairs_by_corpus, learning_by_corpus, corpora_table)]
+    behind += [make(pretrained) for make in (claims_table, pairs_by_corpus, against_rate)]
+    behind += [in_one("against_rate_variants", "The same at every rate", against_rate, evidence)]
     return (
-        [*(make(evidence) for make in first), best_rates(pretrained), decoding_table(decoded), older_summary(old)],
-        [
-            *(make(evidence) for make in behind),
-            *(make(pretrained) for make in (pairs_by_corpus, against_rate)),
-            *(thresholds_table(decoded), older_settings(old)),
-        ],
+        [*first, best_rates(pretrained), decoding_table(decoded)],
+        [variants, *behind, thresholds_table(decoded)],
     )

@@ -151,7 +151,6 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the trial's results")
     options = parser.parse_args(given)
     weights, known = Path(options.weights), read_lines(options.results, FOLDER)
-    torch.set_num_threads(1)
     for path in sorted(weights.glob(f"*/*/mcrf/*/*/{ROW}")):
         corpus, encoder, head, rate, seed, _ = path.relative_to(weights).parts
         training = Training(corpus, head, float(rate), int(seed), encoder)  # type: ignore[arg-type]

@@ -66,13 +66,14 @@ def train(training: Training, corpora: str, encoders: str = "", weights: Path | 
     """Train, measure, and give the line that goes into the results; `weights` gets a model folder a row."""
     corpus = read_corpus(training.corpus, corpora)
     sizes = CORPORA[training.corpus]
-    chosen = drawn(corpus.train, sizes.sentences)
+    chosen = drawn(corpus.train, training.sentences(len(corpus.train)))
     run_settings = training.settings()
     given = json.loads(json.dumps(run_settings).replace("{folder}", encoders))
     reading = {"file_scheme": corpus.scheme, "illegal_gold": corpus.gold, "dev_fraction": 0}
     settings = Settings.of({**given, **reading}).resolved(len(chosen))
     data = build_corpus(chosen, None, None, settings)
-    dev, test = Split(drawn(corpus.dev, sizes.dev), corpus.scheme), Split(corpus.test, corpus.scheme)
+    parts = drawn(corpus.dev, sizes.dev), corpus.test
+    dev, test = (Split(part, corpus.scheme, training.scheme) for part in parts)
     rows, curve, started = Rows(training), list[dict[str, Any]](), time.perf_counter()
     with preserve_rng():
         seed_all(settings.seed, "model")
@@ -142,7 +143,7 @@ def _signature(training: Training, model: TaggerModel) -> str:
     device = torch.cuda.get_device_name() if model.device.type == "cuda" else platform.machine()
     return signature(
         corpus=f"{training.corpus}/test",
-        scheme="BIO",
+        scheme=training.scheme,
         encoder=training.encoder,
         head=training.head,
         crf_rate=training.crf_rate,

@@ -6,12 +6,27 @@ A head is trained at every rate of one grid, so that each row of a table can tak
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Head = Literal["softmax", "crf", "mcrf"]
-Encoder = Literal["lstm1", "lstm1-words", "uer", "uer-decay-0.4", "uer-decay-1", "defaults", "defaults-words"]
+Encoder = Literal[
+    "lstm1",
+    "lstm1-words",
+    "pretrained",
+    "pretrained-bioes",
+    "pretrained-tenth",
+    "pretrained-decay-0.4",
+    "pretrained-decay-0.67",
+    "pretrained-decay-0.9",
+    "pretrained-decay-1",
+    "pretrained-defaults",
+    "base",
+    "defaults",
+    "defaults-words",
+]
+"""The encoder, and what else tells it from others: tag scheme, share of train, a setting."""
 HEADS: dict[Head, dict[str, str]] = {
     "softmax": {"head": "softmax", "mask": "off"},
     "crf": {"head": "crf", "mask": "off"},
@@ -44,6 +59,10 @@ ROWS: dict[str, Row] = {
 CRF_ROWS = tuple(name for name, row in ROWS.items() if row.head != "softmax")
 
 
+UER, MINILM, MPNET = "uer-zh-L2-H512", "minilm-l6-en", "mpnet-base-en"
+"""Folders of pretrained encoders: two layers for Chinese, six for English, twelve for English."""
+
+
 @dataclass(frozen=True, slots=True)
 class Corpus:
     """How much of a corpus is learnt, and for how long."""
@@ -56,26 +75,40 @@ class Corpus:
     """Dev sentences, drawn likewise."""
     characters: int = 0
     """Width of the character features; Chinese tokens are single characters already."""
+    pretrained: str = MINILM
+    """Folder of the small pretrained encoder of the corpus's language."""
 
 
 CORPORA: dict[str, Corpus] = {
-    "weibo": Corpus("Weibo", epochs=40),
-    "resume": Corpus("Resume", epochs=15),
+    "weibo": Corpus("Weibo", epochs=40, pretrained=UER),
+    "resume": Corpus("Resume", epochs=15, pretrained=UER),
     "atis": Corpus("ATIS", epochs=20, characters=30),
     "snips": Corpus("SNIPS", epochs=15, sentences=2000, characters=30),
     "conll2003": Corpus("CoNLL2003", epochs=15, sentences=2000, dev=1000, characters=30),
     "conll2000": Corpus("CoNLL2000", epochs=15, sentences=2000, characters=30),
 }
 LSTM = {"words": 100, "lstm_layers": 1, "lstm_hidden": 100}
-PRETRAINED: Encoder = "uer"
-LAYER_DECAYS = {"uer-decay-0.4": 0.4, PRETRAINED: 2 / 3, "uer-decay-1": 1.0}
+PRETRAINED: Encoder = "pretrained"
+BIOES: Encoder = "pretrained-bioes"
+TENTH: Encoder = "pretrained-tenth"
+"""A tenth of train, with four times the epochs."""
+BASE: Encoder = "base"
+"""An English encoder of the size of BERT-base."""
+LAYER_DECAYS: dict[float, Encoder] = {
+    0.4: "pretrained-decay-0.4",
+    2 / 3: "pretrained-decay-0.67",
+    0.9: "pretrained-decay-0.9",
+    1.0: "pretrained-decay-1",
+}
 """Each layer below the top one has this times the rate of the layer above it."""
+BEST_DECAYS = {UER: 2 / 3, MINILM: 1.0, MPNET: 0.9}
+"""That of each encoder in the trial, by dev; MPNet's was not tuned."""
+BARE_PRETRAINED: Encoder = "pretrained-defaults"
+"""What a user gets who gives data and an encoder."""
 BARE: Encoder = "defaults"
 """No encoder of the trial: what a user gets who gives data and no setting."""
 BARE_WORDS: Encoder = "defaults-words"
 """The same without character features."""
-UER = "{folder}/uer-zh-L2-H512"
-"""`{folder}` is where pretrained encoders lie."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +132,37 @@ class Training:
         """Plain values, for JSON."""
         return asdict(self)
 
+    @property
+    def scheme(self) -> str:
+        """Of the tags, in training and in scoring."""
+        return "BIOES" if self.encoder == BIOES else "BIO"
+
+    def sentences(self, available: int) -> int | None:
+        """How many training sentences are drawn; None for all."""
+        return available // 10 if self.encoder == TENTH else CORPORA[self.corpus].sentences
+
     def settings(self) -> dict[str, Any]:
-        """What the training is told, files and folders aside."""
+        """What the training is told, files and folders aside; `{folder}` is where pretrained encoders lie."""
         corpus = CORPORA[self.corpus]
         optim: dict[str, float] = {} if self.crf_rate is None else {"crf_rate": self.crf_rate}
-        scheme = {"scheme": "BIO", "output_scheme": "BIO", **HEADS[self.head], "seed": self.seed}
+        scheme = {"scheme": self.scheme, "output_scheme": self.scheme, **HEADS[self.head], "seed": self.seed}
         if self.encoder in (BARE, BARE_WORDS):
             return scheme if self.encoder == BARE else {**scheme, "encoder": {"characters": 0}}
-        common = {**scheme, "batch_sentences": 32}
-        if self.encoder in LAYER_DECAYS:
-            rates = {"encoder_rate": 1e-4, "layer_decay": LAYER_DECAYS[self.encoder], "head_rate": 1e-3}
-            how = {"epochs": 10, "precision": "bf16", "encoder": {"transformer": UER}}
-            return {**common, **how, "optim": {**rates, **optim}}
+        name = MPNET if self.encoder == BASE else corpus.pretrained
+        pretrained = {**scheme, "encoder": {"transformer": f"{{folder}}/{name}"}}
+        if self.encoder == BARE_PRETRAINED:
+            return pretrained
+        if self.encoder.startswith(PRETRAINED) or self.encoder == BASE:
+            named = {encoder: decay for decay, encoder in LAYER_DECAYS.items()}
+            rates = {"encoder_rate": 1e-4, "layer_decay": named.get(self.encoder, BEST_DECAYS[name]), "head_rate": 1e-3}
+            how = {"batch_sentences": 32, "epochs": 40 if self.encoder == TENTH else 10, "precision": "bf16"}
+            return {**pretrained, **how, "optim": {**rates, **optim}}
         encoder = {**LSTM, "characters": corpus.characters if self.encoder == "lstm1" else 0}
-        return {**common, "epochs": corpus.epochs, "encoder": encoder, "optim": {"head_rate": 2e-3, **optim}}
+        how = {"batch_sentences": 32, "epochs": corpus.epochs, "encoder": encoder}
+        return {**scheme, **how, "optim": {"head_rate": 2e-3, **optim}}
 
 
-def trainings_of(corpora: Sequence[str], seeds: Sequence[int], encoder: Encoder = "lstm1") -> Iterator[Training]:
+def trainings_of(corpora: Iterable[str], seeds: Sequence[int], encoder: Encoder = "lstm1") -> Iterator[Training]:
     """Every head at every rate: one seed of each corpus before the next seed of any."""
     for seed in seeds:
         for corpus in corpora:
@@ -125,6 +172,7 @@ def trainings_of(corpora: Sequence[str], seeds: Sequence[int], encoder: Encoder 
 
 
 SMALL, LARGE = ("weibo", "resume", "atis"), ("snips", "conll2003", "conll2000")
+CHINESE = ("weibo", "resume")
 GROUPS: dict[str, tuple[Training, ...]] = {
     "small": tuple(trainings_of(SMALL, (1, 2, 3))),
     "large": tuple(trainings_of(LARGE, (1, 2, 3))),
@@ -138,10 +186,16 @@ GROUPS: dict[str, tuple[Training, ...]] = {
         for encoder in (BARE, BARE_WORDS)
         for corpus in CORPORA
     ),
-    "transformer": tuple(trainings_of(("weibo",), (1, 2, 3), PRETRAINED)),
+    "pretrained": tuple(trainings_of(CORPORA, (1, 2, 3, 4, 5), PRETRAINED)),
+    "bioes": tuple(trainings_of(CHINESE, (1, 2, 3, 4, 5), BIOES)),
+    "tenth": tuple(trainings_of(CHINESE, (1, 2, 3, 4, 5), TENTH)),
+    "base": tuple(trainings_of(("snips", "conll2003"), (1, 2, 3, 4, 5), BASE)),
     "layers": tuple(
-        Training("weibo", "mcrf", 1e-2, seed, encoder)
+        Training(corpus, "mcrf", 1e-2, seed, encoder)
         for seed in (1, 2, 3)
-        for encoder in ("uer-decay-0.4", "uer-decay-1")
+        for decay, encoder in LAYER_DECAYS.items()
+        for corpus in CORPORA
+        if decay != BEST_DECAYS[CORPORA[corpus].pretrained]
     ),
+    "pretrained-defaults": tuple(Training(corpus, "mcrf", 1e-2, 1, BARE_PRETRAINED) for corpus in CORPORA),
 }

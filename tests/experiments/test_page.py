@@ -17,13 +17,12 @@ from experiments.claims import Evidence
 from experiments.decoded import read_lines
 from experiments.defaults import default_tables, stop
 from experiments.learning import learning_by_corpus
-from experiments.one_rate import OneRate
 from experiments.result_files import read_results
 from experiments.statistics import Mean
 from experiments.table_format import Number, Probability, Table, as_csv, markdown, text
 from experiments.tables import against_rate, all_tables
 from experiments.thresholds_by_type import FOLDER
-from experiments.trainings import GROUPS, PRETRAINED, Training, trainings_of
+from experiments.trainings import BIOES, GROUPS, PRETRAINED, Training, trainings_of
 
 ROOT = Path(__file__).parents[2]
 MADE_UP, NOTHING = Evidence(Trial(synthetic())), Evidence(Trial({}))
@@ -33,12 +32,6 @@ MADE_UP, NOTHING = Evidence(Trial(synthetic())), Evidence(Trial({}))
 def committed() -> Evidence:
     """The results in the repository."""
     return Evidence(Trial(read_results()), decoded=read_lines(), by_type=read_lines(kind=FOLDER))
-
-
-@pytest.fixture(scope="module")
-def old() -> OneRate:
-    """The older results in the repository."""
-    return OneRate()
 
 
 @pytest.mark.parametrize(
@@ -76,13 +69,11 @@ def test_a_table_in_csv_keeps_what_was_measured() -> None:
     assert set(list(rows[1].values())[1:]) == {""}
 
 
-def test_the_committed_pages_are_those_of_the_committed_results(
-    committed: Evidence, old: OneRate, tmp_path: Path
-) -> None:
+def test_the_committed_pages_are_those_of_the_committed_results(committed: Evidence, tmp_path: Path) -> None:
     for name in page.SHARED:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    page.write_pages(committed, old, tmp_path)
+    page.write_pages(committed, tmp_path)
     for name in (*page.SHARED, *(f"docs/{each}" for each in page.PAGES), "docs/images/lattice.svg"):
         assert (tmp_path / name).read_text(encoding="utf-8") == (ROOT / name).read_text(encoding="utf-8"), "make paper"
     for folder in ("docs/tables/paper", "docs/images/paper"):
@@ -105,7 +96,7 @@ def test_pages_that_speak_of_masking_share_one_statement(committed: Evidence) ->
 
 @pytest.mark.parametrize("evidence", [MADE_UP, NOTHING], ids=["made up", "nothing yet"])
 def test_there_is_a_page_whatever_has_been_run(evidence: Evidence, tmp_path: Path) -> None:
-    page.write_pages(evidence, OneRate(tmp_path), tmp_path)
+    page.write_pages(evidence, tmp_path)
     for name in page.PAGES:
         written = (tmp_path / "docs" / name).read_text(encoding="utf-8")
         assert "{{" not in written
@@ -126,16 +117,9 @@ def test_n_stands_in_every_line_that_has_means() -> None:
         assert row[-1] == 3
 
 
-def test_tables_of_both_pages_have_names_of_their_own(old: OneRate) -> None:
-    keys = [table.key for part in all_tables(MADE_UP, old) for table in part]
+def test_tables_of_both_pages_have_names_of_their_own() -> None:
+    keys = [table.key for part in all_tables(MADE_UP) for table in part]
     assert len(keys) == len(set(keys))
-
-
-def test_older_results_are_labelled_wherever_they_are_shown(old: OneRate) -> None:
-    first, behind = all_tables(MADE_UP, old)
-    titles = [table.title for table in (*first, *behind) if table.key.startswith("older")]
-    assert len(titles) == 2
-    assert all("crf_rate 1e-3 for all heads" in title for title in titles)
 
 
 def test_markers_are_filled_and_a_page_without_them_stays() -> None:
@@ -151,23 +135,41 @@ def test_stopping_early_follows_the_rule_of_training() -> None:
     assert [stop(curve, patience) for patience in (1, 2, 3)] == [4, 5, 6]
 
 
-def test_a_pretrained_encoder_has_tables_and_a_sentence_of_its_own(old: OneRate) -> None:
+def test_a_pretrained_encoder_has_tables_and_a_sentence_of_its_own() -> None:
     trainings = [*trainings_of(["weibo", "atis"], (1, 2, 3)), *trainings_of(["weibo"], (1, 2, 3), PRETRAINED)]
+    trainings += trainings_of(["weibo"], (1, 2, 3), BIOES)
     evidence = Evidence(Trial(synthetic(trainings)))
-    first, behind = all_tables(evidence, old)
+    first, behind = all_tables(evidence)
     tables = {table.key: table for table in (*first, *behind)}
     assert [row[0] for row in tables["best_rates"].rows] == ["Weibo", "ATIS"]
-    assert [row[0] for row in tables["best_rates_uer"].rows] == ["Weibo"]
-    assert tables["best_rates_uer"].rows[0][1:] != tables["best_rates"].rows[0][1:]
-    assert len(tables["against_rate_uer"].rows) == 3
-    assert sentences.pretrained(evidence).startswith("On Weibo, masking the training as well as the decoding changes")
-    assert "No training with a pretrained encoder" in sentences.pretrained(MADE_UP)
+    assert [row[0] for row in tables["best_rates_pretrained"].rows] == ["Weibo"]
+    assert tables["best_rates_pretrained"].rows[0][1:] != tables["best_rates"].rows[0][1:]
+    assert len(tables["against_rate_pretrained"].rows) == 3
+    assert [row[0] for row in tables["best_rates_variants"].rows] == ["Weibo, BIOES"]
+    assert tables["claims_pretrained"].rows != tables["claims"].rows
+    assert sentences.pretrained(evidence).startswith("Masking the training as well as the decoding changes test F1 by ")
+    assert "Elsewhere it changes F1 by: BIOES " in sentences.pretrained(evidence)
+    assert "Too few trainings with a pretrained encoder" in sentences.pretrained(MADE_UP)
+
+
+def test_the_statement_speaks_of_pretrained_encoders_once_they_have_all_corpora() -> None:
+    plain = [*trainings_of(["weibo", "atis"], (1, 2, 3))]
+    some = [*plain, *trainings_of(["weibo"], (1, 2, 3), PRETRAINED)]
+    all_of_them = [*some, *trainings_of(["atis"], (1, 2, 3), PRETRAINED)]
+    said = [sentences.statement(Evidence(Trial(synthetic(made)))) for made in (plain, some, all_of_them)]
+    assert said[0] == said[1]
+    assert said[0].endswith("(LSTM without pretrained weights, 2 corpora, 3 seeds each.)")
+    assert said[2].endswith(
+        "(LSTM without pretrained weights and transformers of two or six layers, 2 corpora, 3 seeds each.)"
+    )
+    assert said[2].count("with a pretrained encoder") == 3
 
 
 def test_a_default_is_decided_on_the_seeds_that_every_side_has() -> None:
-    trainings = [*trainings_of(["atis"], (1, 2, 3)), *GROUPS["words"], *GROUPS["layers"]]
+    trainings = [*trainings_of(["atis"], (1, 2, 3)), *GROUPS["words"]]
+    trainings += [each for each in GROUPS["layers"] if each.corpus == "weibo"]
     trainings += [Training("weibo", "mcrf", 1e-2, seed, PRETRAINED) for seed in (2, 3)]
     tables = {table.key: table for table in default_tables(Evidence(Trial(synthetic(trainings))))}
     assert [(row[0], row[-1]) for row in tables["default_characters"].rows] == [("ATIS", 3)]
     assert [(row[0], row[-1]) for row in tables["default_decay"].rows] == [("Weibo", 2)]
-    assert tables["default_decay"].columns == ("", "0.4", "0.67", "1", "n")
+    assert tables["default_decay"].columns == ("", "0.4", "0.67", "0.9", "1", "n")

@@ -107,7 +107,7 @@ def test_a_folder_of_results_that_cannot_be_is_named_before_anything_is_trained(
 
 
 def test_every_head_is_trained_at_every_rate_with_the_same_seeds() -> None:
-    for group in ("small", "large", "more", "transformer"):
+    for group in ("small", "large", "more", "pretrained", "bioes", "tenth", "base"):
         found: dict[tuple[str, str], set[tuple[float | None, int]]] = {}
         for each in GROUPS[group]:
             found.setdefault((each.corpus, each.head), set()).add((each.crf_rate, each.seed))

@@ -55,7 +55,7 @@ class OptimSettings(_Frozen):
 
     encoder_rate: float | None = Field(default=None, gt=0)
     """Rate of the pretrained encoder's top layer, r_L in the paper; 1e-4 by default."""
-    layer_decay: float = Field(default=2 / 3, gt=0, le=1)
+    layer_decay: float = Field(default=0.9, gt=0, le=1)
     """Each layer below trains at this times the rate of the one above; eta in the paper."""
     head_rate: float = Field(default=1e-3, gt=0)
     """Rate of everything that is not pretrained: linear layer, LSTM, embeddings."""
