@@ -6,11 +6,9 @@ CRF and a softmax over the same kind of encoder are set beside the best path of 
 
     python -m benchmarks.redaction --corpora DIR --models DIR            # splits; a few minutes on two cores
     python -m benchmarks.redaction --corpora DIR --models DIR --shifts --speed     # and what redacting costs
-    python -m benchmarks.redaction --corpora DIR --models OTHER --trained defaults
 
-`--models` holds CORPUS/mcrf and CORPUS/softmax: the trial's LSTM taggers of seed 1, transitions at a rate of 0.01 (of
-CoNLL2003 they have seen 2,000 sentences), or with `--trained defaults` those a user gets who names no setting,
-on the same sentences; what is missing is trained. Writes benchmarks/results/redaction.json;
+`--models` holds CORPUS/mcrf and CORPUS/softmax, as a user gets them who names no setting (of CoNLL2003 they have seen
+2,000 sentences, as in the trial); what is missing is trained. Writes benchmarks/results/redaction.json;
 `python -m benchmarks.redaction_table` writes the guide's figures.
 """
 
@@ -31,7 +29,7 @@ import torch
 from numpy.typing import NDArray
 
 from experiments.train import drawn
-from experiments.trainings import BARE, Encoder, Head, Training
+from experiments.trainings import BARE, Head, Training
 from experiments.trainings import CORPORA as SIZES
 from maskedcrf import __version__
 from maskedcrf.data.corpora import Corpus, load
@@ -47,7 +45,6 @@ from maskedcrf.tags.segments import Segment, read_batch
 
 RESULTS = Path(__file__).parent / "results" / "redaction.json"
 CORPORA = ("conll2003", "weibo", "resume", "atis")
-TRIAL: Encoder = "lstm1"
 HEADS: tuple[Head, ...] = ("mcrf", "softmax")
 ALPHAS = (0.1, 0.05, 0.02, 0.01)
 DELTA = 0.1
@@ -160,23 +157,23 @@ def _row(name: str, alpha: float, sure: bool, pairs: Floats, refused: str | None
     }
 
 
-def training_of(corpus: str, head: Head, encoder: Encoder) -> Training:
-    """The trial's training that a model comes from."""
-    return Training(corpus, head, None if head == "softmax" else 0.01, 1, encoder)
+def training_of(corpus: str, head: Head) -> Training:
+    """The training that a model comes from."""
+    return Training(corpus, head, None if head == "softmax" else 0.01, 1, BARE)
 
 
-def tagger_of(corpus: Corpus, head: Head, folder: Path, encoder: Encoder = TRIAL) -> Tagger:
+def tagger_of(corpus: Corpus, head: Head, folder: Path) -> Tagger:
     """The model of the folder, trained first if it is not there."""
     if not folder.exists():
         reading = {"file_scheme": corpus.scheme, "illegal_gold": corpus.gold}
-        settings: dict[str, Any] = {**training_of(corpus.name, head, encoder).settings(), **reading}
+        settings: dict[str, Any] = {**training_of(corpus.name, head).settings(), **reading}
         sizes = SIZES[corpus.name]
         parts = list(drawn(corpus.train, sizes.sentences)), list(drawn(corpus.dev, sizes.dev))
         Tagger.train(*parts, output=folder, progress=False, **settings)
     return Tagger.load(folder, device="cpu")
 
 
-def measure_corpus(name: str, corpora: str, models: Path, splits: int, encoder: Encoder = TRIAL) -> dict[str, Any]:
+def measure_corpus(name: str, corpora: str, models: Path, splits: int) -> dict[str, Any]:
     """All figures of one corpus."""
     corpus = load(name, corpora)
     sentences = [
@@ -187,7 +184,7 @@ def measure_corpus(name: str, corpora: str, models: Path, splits: int, encoder: 
     ]
     scheme = Scheme.get(corpus.scheme)
     gold = read_batch([sentence.tags or () for sentence in sentences], scheme)
-    taggers = {head: tagger_of(corpus, head, models / name / head, encoder) for head in HEADS}
+    taggers = {head: tagger_of(corpus, head, models / name / head) for head in HEADS}
     covers = {
         head: list(stream_covers(tagger.model, sentences, TypeTags(tagger.model.crf.constraints)))
         for head, tagger in taggers.items()
@@ -195,7 +192,7 @@ def measure_corpus(name: str, corpora: str, models: Path, splits: int, encoder: 
     units: list[Unit] = list(dict.fromkeys([choose_unit(sentences, "auto"), "sentence"]))  # type: ignore[list-item]
     result: dict[str, Any] = {"sentences": len(sentences), "entities": sum(map(len, gold)), "by_unit": {}}
     result["f1"] = {head: tagger.evaluate(list(corpus.test), scheme=scheme).f1 for head, tagger in taggers.items()}
-    result["trainings"] = {head: training_of(name, head, encoder).name for head in HEADS}
+    result["trainings"] = {head: training_of(name, head).name for head in HEADS}
     for unit in units:
         numbers = numbers_of_units(sentences, unit)
         pools = {head: Pool.of(covers[head], gold, numbers) for head in HEADS}
@@ -291,7 +288,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="promised miss rates on real corpora")
     parser.add_argument("--corpora", required=True)
     parser.add_argument("--models", required=True, type=Path)
-    parser.add_argument("--trained", choices=(TRIAL, BARE), default=TRIAL, help="by which settings")
     parser.add_argument("--only", nargs="*", default=list(CORPORA))
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--speed", action="store_true")
@@ -299,10 +295,9 @@ def main() -> None:
     arguments = parser.parse_args()
     kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"corpora": {}}
     kept["signature"] = _signature()
-    measured = kept["corpora"] if arguments.trained == TRIAL else kept.setdefault("defaults", {})
     for name in arguments.only:
         begin = time.perf_counter()
-        measured[name] = measure_corpus(name, arguments.corpora, arguments.models, arguments.splits, arguments.trained)
+        kept["corpora"][name] = measure_corpus(name, arguments.corpora, arguments.models, arguments.splits)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     if arguments.shifts:
         kept["shifts"] = measure_shifts(arguments.corpora, arguments.models)

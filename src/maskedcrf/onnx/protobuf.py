@@ -40,6 +40,8 @@ def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview | None]]
 
 def varint(message: memoryview, at: int) -> tuple[int, int]:
     """The number that begins here, and where the next one does."""
+    if at < len(message) and message[at] < 128:  # as nearly all are
+        return message[at], at + 1
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(message):

@@ -35,6 +35,7 @@ from maskedcrf.tagger.card import model_card
 from maskedcrf.tagger.model import TaggerModel
 from maskedcrf.tagger.options import DEFAULT_THRESHOLD, Decoding
 from maskedcrf.tagger.weights import (
+    OneNumberDrawn,
     building_at_most,
     check_header,
     digest_weights,
@@ -287,8 +288,8 @@ def _load(directory: Path) -> tuple[TaggerModel, FolderConfig, Scheme]:
             )
         return TaggerModel(encoder, rules, head=config.head, mask=config.mask, dropout=config.dropout)
 
-    # The caller's random numbers are not ours to use up.
-    with torch.random.fork_rng(devices=[]):
+    # Random numbers would be overwritten, and the caller's are not ours to use up.
+    with torch.random.fork_rng(devices=[]), OneNumberDrawn():
         # Sizes first: a lying configuration must not cost memory.
         with torch.device("meta"), building_at_most(header, str(directory)):
             outline = build()

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from threading import get_ident
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
+from torch.overrides import TorchFunctionMode
 
 from maskedcrf.errors import ModelFolderError
 
@@ -31,6 +32,25 @@ _TYPES = {
     "BOOL": "Boolean",
 }
 """safetensors' names of the number types that weights may have, and what kind of numbers they are."""
+_DRAW = frozenset(("uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_"))
+"""Functions of torch, and of libraries in their place, that fill a tensor with random numbers."""
+
+
+class OneNumberDrawn(TorchFunctionMode):
+    """While this lasts one number is drawn for all of a tensor: those of a file are about to replace them.
+
+    It is drawn as they would be: a function that refuses its arguments, or draws until all are in bounds, still does.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Draw one number where torch would draw as many as the tensor has."""
+        named = dict(kwargs or {})
+        if getattr(func, "__name__", "") not in _DRAW:
+            return func(*args, **named)
+        tensor, *given = args or (named.pop("tensor"),)
+        one = torch.empty((1,) * tensor.ndim, dtype=tensor.dtype, device="cpu")
+        with torch.no_grad():
+            return tensor.fill_(func(one, *given, **named).item())
 
 
 class Entry(NamedTuple):
