@@ -37,9 +37,9 @@ by little, on ATIS.
 Redacting takes {ratio:.2f} times as long as predicting the best path ({texts:,} sentences of CoNLL2003; {clock}).
 
 **Promises broken.** What is judged here is not drawn like the sample, sentence by sentence. CoNLL2003's test set is
-news of another season than its dev set, with other names: that breaks the promise of 10 %; those of less hold, since
-their thresholds cover what is merely unlikely, too. Its test set in small letters is another kind of text to a model that
-goes by capitals, and sentences that Weibo's model was trained on are easy for it alone. `--check` on some labelled
+news of another season than its dev set, with other names: that breaks the promise of 10 %; those of less hold, as
+their thresholds cover what is merely unlikely, too. Its test set in small letters is another kind of text to a model
+that goes by capitals, and sentences that Weibo's model was trained on are easy for it alone. `--check` on some labelled
 sentences of the new text shows it.
 
 | sample | judged | promised | missed | 95 % interval | agrees |

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,17 @@ from experiments.claims import Evidence
 from experiments.statistics import Mean
 from experiments.table_format import Cell, Number, Table
 from experiments.tables import TITLES, mean_by_rate
-from experiments.trainings import BARE, BARE_PRETRAINED, BARE_WORDS, BEST_DECAYS, CORPORA, LAYER_DECAYS, LSTM, PRETRAINED, RATES
+from experiments.trainings import (
+    BARE,
+    BARE_PRETRAINED,
+    BARE_WORDS,
+    BEST_DECAYS,
+    CORPORA,
+    LAYER_DECAYS,
+    LSTM,
+    PRETRAINED,
+    RATES,
+)
 from maskedcrf.training.settings import Settings
 
 DEFAULTS = Settings().resolved(0)
@@ -153,13 +163,13 @@ def encoder_alone_table(evidence: Evidence) -> Table:
         if sides:
             default, best = map(Mean.of, sides)
             rows.append((TITLES[corpus], default, best, Number(default.value - best.value, "+.1f"), len(sides[0])))
-    note = "Dev F1 of MCRF when data and a small pretrained encoder are given; and as in the trial at the best of its rates."
+    note = "Dev F1 of MCRF given data and a small pretrained encoder; and as in the trial, at the best of its rates."
     columns = ("", "no other setting", "best of the trial", "difference", "n")
     return Table("default_encoder", "an encoder and no setting", columns, tuple(rows), note)
 
 
 def encoder_alone(evidence: Evidence, corpus: str) -> list[dict[int, float]]:
-    """Best dev F1 by seed with data and an encoder alone, and at the best rate of the trial; empty if nothing was run."""
+    """Best dev F1 by seed with data and an encoder alone, and at the trial's best rate; empty if it was not run."""
     made = evidence.trial.rates(corpus, "mcrf", BARE_PRETRAINED).get(DEFAULTS.optim.crf_rate, {})
     seeds = sorted(set(made).intersection(evidence.trial.seeds(corpus, PRETRAINED)))
     if not seeds:
@@ -199,16 +209,18 @@ def _average(side: dict[int, float]) -> float:
 
 
 def default_sentence(evidence: Evidence) -> str:
-    """How near a user without any setting comes to the best that was tried."""
-    lacks = {}
-    for corpus in CORPORA:
-        sides = no_setting(evidence, corpus)
-        if sides:
-            lacks[TITLES[corpus]] = _average(sides[-1]) - _average(sides[0])
+    """How near users come to the best that was tried if they give data alone, or data and an encoder."""
+    ways = {"data and no setting": no_setting, "data and a pretrained encoder": encoder_alone}
+    return " ".join(_nearness(given, evidence, sides_of) for given, sides_of in ways.items())
+
+
+def _nearness(given: str, evidence: Evidence, sides_of: Callable[[Evidence, str], list[dict[int, float]]]) -> str:
+    found = {TITLES[corpus]: sides_of(evidence, corpus) for corpus in CORPORA}
+    lacks = {name: _average(sides[-1]) - _average(sides[0]) for name, sides in found.items() if sides}
     if not lacks:
-        return "How far a user without any setting is below the best of the trial was not measured."
+        return f"How far a user who gives {given} is below the best of the trial was not measured."
     far = [f"{name} is {value:.1f} below" for name, value in lacks.items() if value > ENOUGH]
     return (
-        f"A user who gives data and no setting is at most {ENOUGH:g} dev F1 below the best of the trial "
+        f"A user who gives {given} is at most {ENOUGH:g} dev F1 below the best of the trial "
         f"on {len(lacks) - len(far)} of {len(lacks)} corpora{': ' + ', '.join(far) if far else ''}."
     )

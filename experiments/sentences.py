@@ -131,8 +131,10 @@ def advice(evidence: Evidence) -> str:
     """Why to use the mask, and whether to count on it in training for F1."""
     if not evidence.corpora:
         return NOTHING_YET
-    steady = all(_claim(each, WRONG_RATE).verdict == "holds" for each in with_pretrained(evidence) or [evidence])
-    settings = "because with a pretrained encoder the learning rate of the transitions then hardly matters, " if steady else ""
+    best = with_pretrained(evidence)
+    steady = all(_claim(each, WRONG_RATE).verdict == "holds" for each in best or [evidence])
+    where = "with a pretrained encoder " if best else ""
+    settings = f"because {where}the learning rate of the transitions then hardly matters, " if steady else ""
     counting = {
         "holds": "It also raises the F1 of a CRF that was tuned.",
         "not everywhere": "It also raises the F1 of a tuned CRF, but not on every corpus: compare on dev.",

@@ -155,7 +155,8 @@ class Training:
         if self.encoder.startswith(PRETRAINED) or self.encoder == BASE:
             named = {encoder: decay for decay, encoder in LAYER_DECAYS.items()}
             rates = {"encoder_rate": 1e-4, "layer_decay": named.get(self.encoder, BEST_DECAYS[name]), "head_rate": 1e-3}
-            how = {"batch_sentences": 32, "epochs": 40 if self.encoder == TENTH else 10, "precision": "bf16"}
+            how: dict[str, Any] = {"batch_sentences": 32, "epochs": 10, "precision": "bf16"}
+            how["epochs"] *= 4 if self.encoder == TENTH else 1
             return {**pretrained, **how, "optim": {**rates, **optim}}
         encoder = {**LSTM, "characters": corpus.characters if self.encoder == "lstm1" else 0}
         how = {"batch_sentences": 32, "epochs": corpus.epochs, "encoder": encoder}

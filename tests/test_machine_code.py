@@ -127,7 +127,8 @@ def test_warm_up_leaves_nothing_to_compile_for_any_method(capsys: pytest.Capture
         for dtype in (torch.float32, torch.float64, torch.bfloat16):
             crf = MaskedCRF(["O", "B-X", "I-X", "B-Y", "I-Y"], "BIO").to(torch.float64 if dtype.itemsize == 8 else None)
             timely = torch.zeros(4, 3, 5, dtype=dtype)
-            for emissions in (timely, timely.transpose(0, 1)):
+            far = timely + torch.tensor([0.0, 1e4, 0.0, 0.0, 0.0], dtype=dtype)  # done on logarithms
+            for emissions in (timely, timely.transpose(0, 1), far):
                 _ask_everything(crf, emissions, torch.ones(1, emissions.shape[1]).bool().expand(emissions.shape[:2]))
     assert [each for each in compiled.buffer] == []
 

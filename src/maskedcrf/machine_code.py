@@ -62,13 +62,14 @@ def _writable(folder: Path) -> Path | None:
 FOLDER = _writable(cache_folder())
 
 
-def _compile_with(*flags: str) -> Callable[[Any], Any]:
+def _compile_with(*flags: str, from_python: bool = False) -> Callable[[Any], Any]:
     """A decorator: machine code on first use, which releases the GIL; NaN and infinities keep their meaning."""
 
     def decorate(function: Any) -> Any:
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(FOLDER)
         try:  # numba asks for the folder here, once
             options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "nsz", *flags}}
+            options["no_cpython_wrapper"] = not from_python
             return numba.njit(cache=FOLDER is not None, **options)(function)
         finally:
             numba.config.CACHE_DIR = before
@@ -76,8 +77,10 @@ def _compile_with(*flags: str) -> Callable[[Any], Any]:
     return decorate
 
 
+kernel = _compile_with("reassoc", from_python=True)
+"""For what Python calls."""
 compiled, as_written = _compile_with("reassoc"), _compile_with()
-"""The second is for arithmetic whose result depends on its order, as in tricks of rounding."""
+"""For what kernels call; the second for arithmetic whose result depends on its order, as in tricks of rounding."""
 
 
 class _Notice(event.Listener):

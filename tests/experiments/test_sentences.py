@@ -165,7 +165,12 @@ def test_a_corpus_where_the_defaults_lack_much_is_named() -> None:
             epoch["f1"]["masked"] = 59.0 if bare and weibo else 60.8
     trial = Evidence(Trial(entries))
     assert [[*side.values()] for side in no_setting(trial, "weibo")] == [[59.0], [], [60.0]]
-    assert default_sentence(trial).endswith("on 1 of 2 corpora: Weibo is 1.0 below.")
+    assert default_sentence(trial).startswith(
+        "A user who gives data and no setting is at most 0.5 dev F1 below the best "
+    )
+    assert " on 1 of 2 corpora: Weibo is 1.0 below. How far a user who gives data and a pretrained" in default_sentence(
+        trial
+    )
     assert "was not measured" in default_sentence(Evidence(Trial(synthetic())))
 
 

@@ -42,7 +42,8 @@ def _call_every_kernel() -> None:
     from maskedcrf.crf.layer import MaskedCRF
 
     crf, emissions = MaskedCRF(["O", "B-X", "I-X"], "BIO", backend="cpu"), torch.zeros(2, 2, 3)
-    crf(emissions, torch.zeros(2, 2, dtype=torch.long))
+    for scores in (emissions, emissions + torch.tensor([0.0, 1e4, 0.0])):  # the second does not fit into masses
+        crf(scores, torch.zeros(2, 2, dtype=torch.long))
     crf.decode(emissions)
     crf.nbest(emissions, k=2)
     crf.sample(emissions)

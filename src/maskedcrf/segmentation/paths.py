@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 try:
-    from maskedcrf.machine_code import compiled
+    from maskedcrf.machine_code import compiled, kernel
 except ImportError:  # beside an ONNX file numba need not be installed: the same in plain Python, slower
 
     def compiled(function: Any) -> Any:
         """The function as it is."""
         return function
 
+    kernel = compiled
+
 
 _NO_PATH = -(1 << 62)
 _OUTSIDE = -1
 
 
-@compiled
+@kernel
 def best_rows(mask: Any, allowed: Any, rules: Any, spans: Any, worth: Any, bounds: Any, tags: Any, kept: Any) -> Any:
     """Whether each row has a path; its tags go to `tags` (B, T) and its segments are marked in `kept` (N,).
 

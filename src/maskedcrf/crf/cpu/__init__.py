@@ -28,7 +28,7 @@ def loss(emissions: Tensor, tags: Tensor | None, mask: Tensor, *parameters: Tens
     """(B,): log Z - score of `tags`, or log Z without; and what `loss_backward` needs."""
     saved, none = empty_saved(emissions), emissions.new_empty((0, 0, 0))
     losses, lattice = torch.empty(len(emissions), dtype=torch.float64), _arrays(emissions, mask, *parameters)
-    _sum_paths(lattice, tags, _NO_WEIGHTS, losses.numpy(), none, saved.numpy(), down=False)
+    _sum_paths(lattice, tags, _NO_WEIGHTS, losses.numpy(), none, saved.numpy())
     return losses.to(emissions.dtype), saved
 
 
@@ -44,7 +44,7 @@ def loss_backward(
     """Gradients of sum(upstream * losses) by emissions, transitions, start and end."""
     d_emissions, weights = emissions.new_empty(emissions.shape), _array(upstream.double())
     lattice = _arrays(emissions, mask, *parameters)
-    found = _sum_paths(lattice, tags, weights, _NO_WEIGHTS, d_emissions, _array(saved), up=False)
+    found = _sum_paths(lattice, tags, weights, _NO_WEIGHTS, d_emissions, _array(saved))
     return d_emissions, *_split(found, *parameters)
 
 
@@ -53,8 +53,7 @@ def loss_and_gradients(
 ) -> tuple[Tensor, Tensor, Callable[[Tensor], list[Tensor]]]:
     """Sum or mean of the losses, the losses (B,), and a function from a factor to the gradients times it.
 
-    The gradients are computed here; the function multiplies them in place, so it may be called once. The `flag` is for
-    devices that compute later.
+    They are computed here, and multiplied in place, so call it once. The `flag` is for devices that compute later.
     """
     emissions, mask, *parameters = scores.exclude()
     rows, d_emissions = len(mask), emissions.new_empty(emissions.shape)
@@ -148,30 +147,30 @@ def likely_spans(emissions: Tensor, mask: Tensor, *given: Tensor, threshold: flo
 
 
 def _sum_paths(
-    lattice: Any, tags: Tensor | None, weights: Any, losses: Any, gradients: Tensor, saved: Any = None, *,
-    up: bool = True, down: bool = True, apart: bool = False,
-) -> Any:  # fmt: skip
+    lattice: Any, tags: Any, weights: Any, losses: Any, gradients: Tensor, saved: Any = None, apart: bool = False
+) -> Any:
     """Run `sums.sum_paths`: gradients by transitions, start and end, one below the other; if `apart` each row's."""
     mask, size = lattice[1], len(lattice[3])
     chunk, threads = share_out(mask, size)
     chunk, target = 1 if apart else chunk, _either(gradients)
     for array in target:
         array.fill(0.0)  # on two threads, as torch would, it may take longer than all the rest
-    gold, every, jobs = _NO_TAGS if tags is None else _array(tags), np.zeros((len(mask) * apart, size + 2, size)), []
+    gold, left = _NO_TAGS if tags is None else _array(tags), np.zeros(len(mask), np.bool_)
+    found = np.zeros((1 if apart else threads, len(mask) if apart else 1, size + 2, size))
     # One array for all threads: smaller ones would be given back to the system and paged in again at each call.
     room = np.empty((threads, 2, chunk * mask.shape[1], _width(size))) if saved is None else [saved] * threads
-    for first in range(threads):
-        found, share = every if apart else np.zeros((1, size + 2, size)), (chunk, first, threads)
-        jobs.append((lattice, gold, weights, losses, target, found, room[first], up, down, share))
-    run(sums.sum_paths, jobs)
-    return every if apart else sum((job[5][0] for job in jobs[1:]), jobs[0][5][0])
+    shares = [(chunk, first, threads) for first in range(threads)]
+    jobs = [(weights, losses, target, found[n % len(found)], left, share) for n, share in enumerate(shares)]
+    run(sums.sum_paths, [(lattice, gold, own, *job) for own, job in zip(room, jobs, strict=True)])
+    if left.any():
+        run(sums.sum_paths_on_logarithms, [(lattice, *job) for job in jobs])
+    return found[0] if apart else sum(found[1:, 0], found[0, 0])
 
 
 def _split(found: Any, transitions: Tensor, start: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients by transitions, start and end out of one array, in the types of those."""
-    lines = zip((found[:-2], found[-2], found[-1]), (transitions, start, end), strict=True)
-    d_transitions, d_start, d_end = (torch.from_numpy(part).to(scores.dtype) for part, scores in lines)
-    return d_transitions, d_start, d_end
+    lines = torch.from_numpy(found)
+    return lines[:-2].to(transitions.dtype), lines[-2].to(start.dtype), lines[-1].to(end.dtype)
 
 
 def _array(tensor: Tensor) -> Any:

@@ -81,9 +81,9 @@ def exponentiate(scores: Any, masses: Any) -> None:
 
 
 @compiled
-def _in_range(masses: Any, begin: int, end: int, least: float) -> bool:
+def _in_range(masses: Any, least: float) -> bool:
     """Whether every mass of these lines is 0 or between `least` and its inverse."""
-    values, bad, largest = masses[begin:end].reshape(-1), 0, 1.0 / least
+    values, bad, largest = masses.reshape(-1), 0, 1.0 / least
     for i in range(values.size):
         bad |= 0 if (values[i] == 0.0) | ((values[i] >= least) & (values[i] <= largest)) else 1
     return bad == 0
@@ -105,7 +105,7 @@ def steps_of(transitions: Any, start: Any, end: Any) -> Steps:
     for j in range(width):
         for i in range(width):
             backward[j, i] = masses[i, j]
-    usable = _in_range(masses, 0, width + 2, LEAST_STEP)
+    usable = _in_range(masses, LEAST_STEP)
     return Steps(masses[:width], backward, masses[width], masses[width + 1], usable)
 
 
@@ -197,13 +197,13 @@ def _climb(steps: Steps, begins: Any, x: Any, alpha: Any, totals: Any) -> None:
 @compiled
 def _drop_rows_out_of_range(usable: bool, packed: Packed, masses: Any, x: Any, alpha: Any) -> None:
     """Set `x` and `alpha` to 0 in every row of which some of the `masses` left the range in which they are exact."""
-    rows, counts, begins, places = packed
-    if usable and _in_range(masses, 0, places.size, LEAST_MASS):
+    rows, counts, begins, _ = packed
+    if usable and _in_range(masses, LEAST_MASS):
         return
     for n in range(rows.size):
         good = usable
         for t in range(counts[n]):
-            good = good and _in_range(masses, begins[t] + n, begins[t] + n + 1, LEAST_MASS)
+            good = good and _in_range(masses[begins[t] + n : begins[t] + n + 1], LEAST_MASS)
         for t in range(0 if good else counts[n]):
             for j in range(x.shape[1]):
                 x[begins[t] + n, j], alpha[begins[t] + n, j] = 0.0, 0.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from maskedcrf.crf.cpu.packed import VECTOR, Packed, forward_masses, get, pack, steps_of
 from maskedcrf.crf.cpu.sums import log_forward
-from maskedcrf.machine_code import compiled
+from maskedcrf.machine_code import compiled, kernel
 
 
 @compiled
@@ -49,18 +49,7 @@ def _climb(emissions: Any, packed: Packed, steps: Any, start: Any, scores: Any, 
             spoilt[n] |= bad > 0
 
 
-@compiled
-def _best(scores: Any, at: int, into: Any, tag: int) -> int:
-    """The tag whose score at a position plus that of the step `into` [to, from] is highest; of equals the first."""
-    best, best_score = 0, scores[at, 0] + into[tag, 0]
-    for i in range(1, into.shape[1]):
-        score = scores[at, i] + into[tag, i]
-        if score > best_score:
-            best, best_score = i, score
-    return best
-
-
-@compiled
+@kernel
 def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
     """Fill in tags (B, T) and scores (B,) of the best paths of a share of the rows; see `sums`."""
     emissions, mask, transitions, start, end = lattice
@@ -83,8 +72,11 @@ def best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
             following[n], best_scores[rows[n]] = size, 0.0
         for t in range(begins.size - 2, -1, -1):
             for n in range(begins[t + 1] - begins[t]):  # the processor works on several rows side by side
-                at, after = begins[t] + n, following[n]
-                tag = _best(scores, at, into, after)
+                at, after, tag, highest = begins[t] + n, following[n], 0, -np.inf
+                for i in range(size):
+                    score = scores[at, i] + into[after, i]
+                    if score > highest:
+                        tag, highest = i, score
                 tags[rows[n], places[at]] = following[n] = tag
                 if after == size:
                     best_scores[rows[n]] = scores[at, tag] + end[tag] if known and not spoilt[n] else np.nan
@@ -109,7 +101,7 @@ def _merge(before: Any, into: Any, to: int, scores: Any, sources: Any, heads: An
         tops[best] = before[best, heads[best]] + into[to, best] if heads[best] < k else -np.inf
 
 
-@compiled
+@kernel
 def k_best_paths(lattice: Any, tags: Any, best_scores: Any, share: Any) -> None:
     """Fill in tags (B, k, T) and scores (B, k) of the k best paths of a share of the rows; -inf if there are fewer."""
     emissions, mask, transitions, start, end = lattice
@@ -157,7 +149,7 @@ def _draw(alphas: Any, t: int, into: Any, after: int, uniform: float, weights: A
     return 0
 
 
-@compiled
+@kernel
 def draw_paths(lattice: Any, uniforms: Any, tags: Any, share: Any) -> None:
     """Fill in tags (B, n, T) of paths drawn for a share of the rows."""
     emissions, mask, transitions, start, end = lattice

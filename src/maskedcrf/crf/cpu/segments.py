@@ -9,7 +9,7 @@ import numpy as np
 
 from maskedcrf.crf.cpu.packed import Packed, Steps, carry, descend, forward_masses, get, pack, steps_of
 from maskedcrf.crf.cpu.sums import log_backward, log_forward
-from maskedcrf.machine_code import compiled
+from maskedcrf.machine_code import compiled, kernel
 
 
 @compiled
@@ -109,7 +109,7 @@ def _follow_segment(
     return beyond - first
 
 
-@compiled
+@kernel
 def sum_segments(
     lattice: Any, pairs: Any, members: Any, spans: Any, bounds: Any, chance_of: Any, least: float, share: Any
 ) -> Any:

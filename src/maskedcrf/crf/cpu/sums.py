@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from maskedcrf.crf.cpu.packed import Packed, count_steps, descend, forward_masses, get, pack, steps_of
-from maskedcrf.machine_code import compiled
+from maskedcrf.machine_code import compiled, kernel
 
 
 @compiled
@@ -64,7 +64,7 @@ def _log_gradients(
     lattice: Any, packed: Packed, n: int, alphas: Any, betas: Any, log_z: float, weight: float, gradients: Any,
     sums: Any,
 ) -> None:  # fmt: skip
-    """The n-th row's shares, times its weight, in `gradients` (B, T, D) and added to the `sums`."""
+    """Add the n-th row's shares, times its weight, to `gradients` (B, T, D) and to the `sums`."""
     emissions, _, transitions, _, _ = lattice
     rows, counts, begins, places = packed
     size, row, (single, double) = transitions.shape[0], rows[n], gradients
@@ -73,9 +73,9 @@ def _log_gradients(
         for j in range(size):
             share = weight * math.exp(alphas[t, j] + betas[t, j] - log_z)
             if single.size:
-                single[row, place, j] = share
+                single[row, place, j] += share
             else:
-                double[row, place, j] = share
+                double[row, place, j] += share
             sums[size, j] += share if t == 0 else 0.0
             sums[size + 1, j] += share if t == counts[n] - 1 else 0.0
             for i in range(size if t else 0):
@@ -117,43 +117,57 @@ def _follow_gold(lattice: Any, tags: Any, packed: Packed, n: int, weight: float,
     return total
 
 
-@compiled
+@kernel
 def sum_paths(
-    lattice: Any, tags: Any, weights: Any, losses: Any, gradients: Any, all_sums: Any, work: Any, up: bool, down: bool,
-    share: Any,
-) -> None:  # fmt: skip
-    """The losses of a share of the rows if `up`, and their gradients, each times its row's weight, if `down`.
+    lattice: Any, tags: Any, work: Any, weights: Any, losses: Any, gradients: Any, all_sums: Any, left: Any, share: Any
+) -> None:
+    """Losses and gradients of a share of the rows, the latter times the row's weight; an empty array asks for none.
 
     `work` (2, N, width) has room for the masses of a chunk, or of all rows if one call goes up and another one down.
-    Without gold `tags`, which are (0, 0) then, losses are log Z. The gradients by transitions, start and end, one below
-    the other (D + 2, D), are added to the first of `all_sums`, or to each chunk's own if there are as many.
+    Without gold `tags`, (0, 0) then, losses are log Z. Gradients by transitions, start and end, one below the other
+    (D + 2, D), are added to the first of `all_sums`, or to each chunk's own if there are as many. Rows `left` to
+    `sum_paths_on_logarithms`, such as those without a path, have their gold's part alone.
     """
-    emissions, mask, transitions, start, end = lattice
+    _, mask, transitions, start, end = lattice
     chunk, first, stride = share
     steps, log_z, size = steps_of(transitions, start, end), np.empty(chunk), start.size
-    alphas, betas = np.empty((mask.shape[1], size)), np.empty((mask.shape[1], size))
     for begin in range(first * chunk, len(mask), stride * chunk):
         packed = pack(mask, begin, min(begin + chunk, len(mask)))
         rows, counts, begins, places = packed
-        base, sums = 0 if up and down else begin * mask.shape[1], all_sums[begin // chunk % all_sums.shape[0]]
+        base = 0 if losses.size and weights.size else begin * mask.shape[1]
+        sums = all_sums[begin // chunk % len(all_sums)]
         x, alpha = work[0, base : base + places.size], work[1, base : base + places.size]
-        if up:
-            forward_masses(emissions, steps, packed, size, x, alpha, log_z)
+        if losses.size:
+            forward_masses(lattice[0], steps, packed, size, x, alpha, log_z)
         else:
             x = x.copy()  # another backward pass may follow
-        if down:
+        if weights.size:
             descend(steps, packed, x, alpha, weights, gradients, sums)
             count_steps(steps, begins, alpha, x, sums)
         for n in range(rows.size):
-            massive, weight, gold = not counts[n], weights[rows[n]] if down else 0.0, 0.0
+            massive, weight, gold = not counts[n], weights[rows[n]] if weights.size else 0.0, 0.0
             for j in range(size if counts[n] else 0):
                 massive |= alpha[begins[counts[n] - 1] + n, j] > 0.0
-            if not massive:
-                log_z[n] = log_forward(lattice, packed, n, alphas)
-                if down and log_z[n] != -np.inf:
-                    log_backward(lattice, packed, n, betas)
-                    _log_gradients(lattice, packed, n, alphas, betas, log_z[n], weight, gradients, sums)
+            left[rows[n]] = not massive
             if tags.size:
                 gold = _follow_gold(lattice, tags, packed, n, weight, gradients, sums)
-            if up:
-                losses[rows[n]] = log_z[n] - gold
+            if losses.size:
+                losses[rows[n]] = (log_z[n] if massive else 0.0) - gold
+
+
+@kernel
+def sum_paths_on_logarithms(
+    lattice: Any, weights: Any, losses: Any, gradients: Any, all_sums: Any, left: Any, share: Any
+) -> None:
+    """Add what `sum_paths` has `left` of a share of the rows: log Z to the losses, and gradients but for gold."""
+    mask, size = lattice[1], lattice[3].size
+    alphas, betas = np.empty((mask.shape[1], size)), np.empty((mask.shape[1], size))
+    for row in range(share[1], len(mask), share[2]):
+        if left[row]:
+            packed, sums = pack(mask, row, row + 1), all_sums[row % len(all_sums)]
+            log_z = log_forward(lattice, packed, 0, alphas)
+            if losses.size:
+                losses[row] += log_z
+            if weights.size and log_z != -np.inf:
+                log_backward(lattice, packed, 0, betas)
+                _log_gradients(lattice, packed, 0, alphas, betas, log_z, weights[row], gradients, sums)

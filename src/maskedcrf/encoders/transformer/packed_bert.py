@@ -23,7 +23,7 @@ FUSED = {
     "relu": ("relu", ""),
 }
 """Activations that oneDNN applies with a product, and how."""
-ONEDNN = torch.backends.mkldnn.is_available()
+ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 MIN_SUM, MAX_SUM = 1e-20, 1e20
 """Sums of exponentials between these are as exact as if a maximum had been taken off first."""
 MAX_SCORES_PER_BLOCK = 1 << 18
