@@ -17,7 +17,7 @@ from experiments.decoded import draw_gains
 from experiments.learning import dev_curves
 from experiments.statistics import Mean
 from experiments.tables import TITLES
-from experiments.trainings import CRF_ROWS, RATES
+from experiments.trainings import CRF_ROWS, PRETRAINED, RATES
 from maskedcrf import MaskedCRF
 from maskedcrf.errors import MissingExtraError
 from maskedcrf.report.lattice import draw, lattice
@@ -141,6 +141,11 @@ def _panels(plots: Any, count: int, heights: Sequence[int] = (1,)) -> tuple[Any,
     return figure, [level[:count] for level in levels]
 
 
+def against_rate_pretrained(evidence: Evidence, plots: Any) -> Any:
+    """The same with pretrained encoders."""
+    return against_rate(evidence.of_encoder(PRETRAINED), plots)
+
+
 def decoding(evidence: Evidence, plots: Any) -> Any:
     """What segments gain over the path, against the threshold."""
     return draw_gains(evidence.decoded, plots, CORPUS_COLOURS)
@@ -162,5 +167,6 @@ def example_lattice() -> str:
 FIGURES: dict[str, tuple[Callable[[Evidence, Any], Any], str]] = {
     "rates": (against_rate, "Test F1 of the four rows and illegal segments of the plain CRF, against the rate."),
     "learning": (learning, "Dev F1 by epoch at each rate, mean over the seeds; the decoding is masked for both."),
+    "rates_pretrained": (against_rate_pretrained, "The same with a small pretrained encoder."),
     "decoding": (decoding, "What segments gain over the path on test, by threshold; dots are where dev put it."),
 }
