@@ -9,6 +9,7 @@ from encoders.tiny import SIZES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maskedcrf.encoders.transformer import packed_bert
 from maskedcrf.encoders.transformer.packed_bert import KINDS, can_pack, forward_unpadded
 
 FAMILIES = {"bert": "Bert", "camembert": "Camembert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta"}
@@ -72,8 +73,11 @@ def test_rows_are_the_same_few_at_a_time(name: str, value: int, monkeypatch: pyt
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("activation", ["gelu", "relu", "gelu_new"])
-def test_any_activation_is_the_models_own(activation: str) -> None:
+@pytest.mark.parametrize("one_dnn", [True, False])
+@pytest.mark.parametrize("activation", ["gelu", "relu", "gelu_new", "silu"])
+def test_any_activation_is_the_models_own(activation: str, one_dnn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not one_dnn:
+        monkeypatch.setattr(packed_bert, "ONEDNN", False)
     whole = model("bert", hidden_act=activation)
     pieces = torch.randint(2, 30, (2, 5))
     with torch.inference_mode():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 _FIXED = {1: 8, 5: 4}
+_SMALL = 4096
+"""Bytes of a message that is copied, since single bytes are faster to get out of `bytes` than of a view."""
 
 
 class DamagedError(Exception):
@@ -17,17 +19,18 @@ def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview | None]]
     What libraries may read in another way is refused: they drop what a key has beyond 32 bits.
     """
     at, end = 0, len(message)
+    read = bytes(message) if end < _SMALL else message
     while at < end:
-        key, at = varint(message, at)
+        key, at = varint(read, at)
         kind = key & 7
         if not 8 <= key < 1 << 32:
             raise DamagedError("not an ONNX file")
         if kind == 0:
-            value, at = varint(message, at)
+            value, at = varint(read, at)
             yield key >> 3, value
             continue
         if kind == 2:
-            size, at = varint(message, at)
+            size, at = varint(read, at)
         elif kind in _FIXED:
             size = _FIXED[kind]
         else:
@@ -38,7 +41,7 @@ def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview | None]]
         at += size
 
 
-def varint(message: memoryview, at: int) -> tuple[int, int]:
+def varint(message: bytes | memoryview, at: int) -> tuple[int, int]:
     """The number that begins here, and where the next one does."""
     if at < len(message) and message[at] < 128:  # as nearly all are
         return message[at], at + 1

@@ -23,7 +23,8 @@ FUSED = {
     "relu": ("relu", ""),
 }
 """Activations that oneDNN applies with a product, and how."""
-ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+ONEDNN: bool = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
+"""Whether torch has oneDNN's product, which torch's compiler calls, too, and offers nobody by a public name."""
 MIN_SUM, MAX_SUM = 1e-20, 1e20
 """Sums of exponentials between these are as exact as if a maximum had been taken off first."""
 MAX_SCORES_PER_BLOCK = 1 << 18
@@ -54,12 +55,8 @@ def forward_unpadded(model: Any, pieces: Tensor, mask: Tensor, places: Tensor) -
     attended = torch.empty_like(hidden)
     for layer in model.encoder.layer:
         own = layer.attention.self
-        _attend(
-            [_product(part, hidden) for part in (own.query, own.key, own.value)],
-            blocks,
-            own.num_attention_heads,
-            attended,
-        )
+        parts = [_product(part, hidden) for part in (own.query, own.key, own.value)]
+        _attend(parts, blocks, own.num_attention_heads, attended)
         if layer is model.encoder.layer[-1]:
             attended, hidden = attended[read], hidden[read]
         hidden = _residual_norm(layer.attention.output, attended, hidden)
