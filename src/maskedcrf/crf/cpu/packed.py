@@ -121,7 +121,8 @@ def pack(mask: Any, first: int, beyond: int) -> Packed:
             rows[n], counts[n] = rows[n - 1], counts[n - 1]
             n -= 1
         rows[n], counts[n] = row, count
-    begins, running = np.zeros(counts[0] + 1, np.int64), rows.size
+    begins = np.empty(counts[0] + 1, np.int64)
+    begins[0], running = 0, rows.size
     for t in range(counts[0]):
         while counts[running - 1] <= t:
             running -= 1

@@ -26,11 +26,11 @@ def _steps_back(transitions: Any, end: Any) -> Any:
 def _climb(emissions: Any, packed: Packed, steps: Any, start: Any, scores: Any, spoilt: Any) -> None:
     """Fill in the best score of the beginnings at each tag, and which rows have a NaN or +inf among their emissions."""
     rows, _, begins, places = packed
-    best = np.zeros((rows.size, scores.shape[1]))
+    best = np.empty((rows.size, scores.shape[1]))
     for n in range(rows.size):
         spoilt[n] = False
-        for j in range(start.size):
-            best[n, j] = start[j]
+        for j in range(scores.shape[1]):
+            best[n, j] = start[j] if j < start.size else -np.inf
     for t in range(begins.size - 1):
         running = begins[t + 1] - begins[t]
         for i in range(0, steps.shape[0] if t else 0, 4):
@@ -170,7 +170,6 @@ def draw_paths(lattice: Any, uniforms: Any, tags: Any, share: Any) -> None:
             for draw in range(tags.shape[1]):
                 tag = size
                 for t in range(counts[n] - 1, -1, -1):
-                    # The last position's number is the batch's last one, as in the reference.
-                    uniform = uniforms[rows[n], draw, uniforms.shape[2] - 1 if t == counts[n] - 1 else t]
+                    uniform = uniforms[rows[n], draw, t if t < counts[n] - 1 else -1]  # the last one, as in `reference`
                     tag = _draw(alphas, t, into, tag, uniform, weights)
                     tags[rows[n], draw, places[begins[t] + n]] = tag
