@@ -53,18 +53,22 @@ class Cover(NamedTuple):
 
     def hidden(self, threshold: float) -> list[tuple[int, int]]:
         """The runs of tokens to be hidden together, end exclusive."""
-        on = self.scores >= threshold
-        starts = on & ~(np.append(False, on[:-1]) & self.joined)
-        ends = on & ~np.append((on & self.joined)[1:], False)
-        return list(zip(np.flatnonzero(starts).tolist(), (np.flatnonzero(ends) + 1).tolist(), strict=True))
+        runs: list[tuple[int, int]] = []
+        for token, (score, joined) in enumerate(zip(self.scores.tolist(), self.joined.tolist(), strict=True)):
+            if score >= threshold:
+                goes_on = joined and runs and runs[-1][1] == token
+                runs.append((runs.pop()[0] if goes_on else token, token + 1))
+        return runs
 
     def type_of(self, start: int, end: int) -> tuple[int, float]:
         """The type and the score of a run's most probable token."""
-        best = start + int(self.scores[start:end].argmax())
+        best = max(range(start, end), key=self.scores.__getitem__)
         return int(self.types[best]), float(self.scores[best])
 
     def source_of(self, start: int, end: int) -> str:
         """What found a run: a rule, the model, or both where a rule found only a part or made it likelier."""
+        if not self.findings:
+            return "model"
         inside = [each for each in self.findings if each.start < end and start < each.end]
         certain = sum(each.end - each.start for each in inside if each.weight is None)
         return "+".join(dict.fromkeys((["model"] if certain < end - start else []) + [each.source for each in inside]))
@@ -130,8 +134,9 @@ def _covers(
 def marginals_of(model: TaggerModel, sentences: Sequence[Sentence], emissions: Tensor, mask: Tensor) -> Floats:
     """(N, D): the exact probability of each tag for each token, one sentence after the other."""
     allowed = allowed_of_batch(sentences, mask, len(model.crf.tags))
-    marginals: Floats = model.crf.marginals(emissions, mask, allowed=allowed)[mask].double().cpu().numpy()
-    return marginals
+    marginals = model.crf.marginals(emissions, mask, allowed=allowed).cpu().numpy()
+    found: Floats = marginals[mask.cpu().numpy()].astype(np.float64)  # torch's threads would wait for the encoder's
+    return found
 
 
 def covers_of(marginals: NDArray[np.float64], sentences: Sequence[Sentence], tags: TypeTags) -> list[Cover]:

@@ -26,6 +26,8 @@ SPARE_WEIGHTS = 64
 """Weights that a library builds and that are taken out again before they are saved, such as a pooler's."""
 SPARE_TABLE_BYTES = 64 << 20
 """Of tables that a library computes and never saves, such as those of positions, beside twice the weights' own size."""
+WORTH_THREADS = 16 << 20
+"""Bytes to digest above which more threads than one save time."""
 _TYPES = {
     **dict.fromkeys(("F64", "F32", "F16", "BF16"), "floating-point"),
     **dict.fromkeys(("I64", "I32", "I16", "I8", "U8"), "whole"),
@@ -124,7 +126,8 @@ def digest_weights(weights: Mapping[str, Tensor]) -> str:
         return found.hexdigest()
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        return hashlib.sha256("\n".join(pool.map(digest, sorted(weights))).encode()).hexdigest()
+        over = pool.map if sum(tensor.nbytes for tensor in weights.values()) > WORTH_THREADS else map
+        return hashlib.sha256("\n".join(over(digest, sorted(weights))).encode()).hexdigest()
 
 
 @contextmanager
