@@ -76,10 +76,13 @@ class Evidence:
         """Path against segments, and one threshold against one for each type."""
         self.encoder = encoder
         self._made: dict[Pair, list[Comparison]] = {}
+        self._others: dict[str, Evidence] = {}
 
     def of_encoder(self, encoder: str) -> Evidence:
         """The same trial with another encoder."""
-        return Evidence(self.trial, encoder)
+        if encoder not in self._others:
+            self._others[encoder] = Evidence(self.trial, encoder)
+        return self._others[encoder]
 
     def key(self, table: str) -> str:
         """A table's name, which the encoder follows unless it is that of the headline."""

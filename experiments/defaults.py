@@ -15,12 +15,12 @@ from experiments.trainings import (
     BARE,
     BARE_PRETRAINED,
     BARE_WORDS,
-    BEST_DECAYS,
     CORPORA,
     LAYER_DECAYS,
     LSTM,
     PRETRAINED,
     RATES,
+    TRIAL_DECAYS,
 )
 from maskedcrf.training.settings import Settings
 
@@ -121,7 +121,7 @@ def decay_table(evidence: Evidence) -> Table:
     """MCRF on a pretrained encoder whose lower layers learn more and more slowly, on the same seeds."""
     rows: list[tuple[Cell, ...]] = []
     for corpus, how in CORPORA.items():
-        own = BEST_DECAYS[how.pretrained]
+        own = TRIAL_DECAYS[how.pretrained]
         encoders = [PRETRAINED if decay == own else encoder for decay, encoder in LAYER_DECAYS.items()]
         rows += _side_by_side(evidence, encoders, corpus)
     columns = ("", *(f"{decay:.2g}" for decay in LAYER_DECAYS), "n")

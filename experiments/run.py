@@ -1,7 +1,7 @@
 """Train what the results lack, one JSON line a finished training.
 
 python -m experiments.run small large --corpora DIR --budget 30 --decode
-python -m experiments.run transformer --corpora DIR --encoders DIR
+python -m experiments.run pretrained --corpora DIR --encoders DIR
 
 With `--decode`, each model that a table may take is also decoded both ways (`experiments.decoding`).
 """
